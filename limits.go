@@ -1,0 +1,132 @@
+package stdioguard
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/stdioguard/stdioguard/internal/jsonscan"
+)
+
+// The defaults that a zero field of [Limits] stands for.
+const (
+	defaultLine    = 16<<20 - 1 // with its newline a line fills 16 MiB
+	defaultDepth   = 1000       // go-sdk ends the session at 1001
+	defaultAnswers = 256
+)
+
+// answerBytes is the other bound on answers in a row: 20 KiB fit in every pipe
+// and socket pair that a client gives a child, so that one which writes before
+// it reads is not deadlocked.
+const answerBytes = 20 << 10
+
+// Limits bounds what a peer can make a [Guard] do. The zero value of a field
+// means its default.
+type Limits struct {
+	// Line is the longest line in bytes, without its newline; a byte order mark
+	// and whitespace count. A longer line is answered with -32700 as soon as the
+	// limit is passed, and dropped up to its newline without being held.
+	// Default: 16 MiB - 1. There is no "unlimited": New panics on a negative value.
+	Line int
+
+	// Depth is how deeply arrays and objects may nest, the outermost counted.
+	// A deeper line is answered with -32700. Default: 1000. New panics on a
+	// negative value and on one over 10 000, where encoding/json gives up itself.
+	Depth int
+
+	// Answers is how many error answers in a row, without a forwarded line
+	// between them, are written; they are also held to 20 480 bytes in a row.
+	// Further ones are withheld until a line is forwarded again, so that two
+	// programs that answer each other's errors cannot go on for ever.
+	// Default: 256. A negative value lifts both bounds.
+	Answers int
+}
+
+// withDefaults returns l with its zero fields filled in. It panics on a limit
+// that cannot be kept, since that is a mistake in the program.
+func (l Limits) withDefaults() Limits {
+	if l.Line < 0 {
+		panic(fmt.Sprintf("stdioguard: Limits.Line is %d, want at least 0", l.Line))
+	}
+	if l.Depth < 0 || l.Depth > jsonscan.MaxDepth {
+		panic(fmt.Sprintf("stdioguard: Limits.Depth is %d, want 0 to %d", l.Depth, jsonscan.MaxDepth))
+	}
+	if l.Line == 0 {
+		l.Line = defaultLine
+	}
+	if l.Depth == 0 {
+		l.Depth = defaultDepth
+	}
+	if l.Answers == 0 {
+		l.Answers = defaultAnswers
+	}
+	return l
+}
+
+// Answers says what an answer looks like whose line's id is not known.
+type Answers int
+
+const (
+	// AnswerNull writes "id":null, as JSON-RPC 2.0 §5 has it. It is the default.
+	// Clients built on go-sdk v1.8 and on the Java SDK end the session on it.
+	AnswerNull Answers = iota
+	// AnswerOmit writes no id member, as the MCP schema has it since 2025-11-25.
+	AnswerOmit
+	// AnswerNone writes no answer at all; lines whose id is known are answered.
+	AnswerNone
+)
+
+// An Option changes what a [Guard] does from what [New] describes.
+type Option func(*config)
+
+type config struct {
+	limits   Limits
+	answers  Answers
+	recover  bool
+	anyJSON  bool
+	logger   *slog.Logger
+	onReject func(*FrameError)
+}
+
+func newConfig(opts []Option) config {
+	var c config
+	for _, o := range opts {
+		o(&c)
+	}
+	c.limits = c.limits.withDefaults()
+	return c
+}
+
+// WithLimits replaces all limits; fields left zero mean their defaults.
+func WithLimits(l Limits) Option { return func(c *config) { c.limits = l } }
+
+// WithAnswers chooses what an answer looks like whose line's id is not known.
+// It panics on a value that is none of the constants.
+func WithAnswers(a Answers) Option {
+	if a < AnswerNull || a > AnswerNone {
+		panic(fmt.Sprintf("stdioguard: WithAnswers(%d): no such choice", a))
+	}
+	return func(c *config) { c.answers = a }
+}
+
+// WithRecoveredIDs answers a line that is too long, too deep or not UTF-8 with
+// the line's own id instead of null, where the part before the fault holds an
+// id and a method. The caller of such a request then gets its error, and a
+// client that ends its session on a null id keeps it. Without the option the
+// guard says nothing about a line that it could not read whole.
+func WithRecoveredIDs() Option { return func(c *config) { c.recover = true } }
+
+// WithAnyJSON forwards every line that is one JSON text within the limits:
+// batches, and values that are no JSON-RPC 2.0 message. For MCP 2025-03-26, the
+// one revision with batches, and for protocols that are not JSON-RPC.
+func WithAnyJSON() Option { return func(c *config) { c.anyJSON = true } }
+
+// WithLogger writes one record per bad line to l, at level Warn: what
+// [FrameError] says, and the line's text quoted and cut at 120 bytes. After
+// [Limits].Answers records in a row the rest is summed up in one record, which
+// is written when a line is forwarded again or the input ends.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
+
+// WithRejectFunc calls f for every bad line, on the goroutine that reads from
+// the guard, after the answer was written. No lock is held: f may call any
+// method of the guard but Read and WriteTo. The error is f's to keep.
+func WithRejectFunc(f func(*FrameError)) Option { return func(c *config) { c.onReject = f } }
