@@ -1,0 +1,300 @@
+package stdioguard_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stdioguard/stdioguard"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const pingLine = ping + "\n"
+
+func TestWhatNoGuardCanBeMadeOf(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		make func()
+	}{
+		{"no reader", func() { stdioguard.New(nil, io.Discard) }},
+		{"a negative line limit", func() { newWith(stdioguard.Limits{Line: -1}) }},
+		{"a negative depth", func() { newWith(stdioguard.Limits{Depth: -1}) }},
+		{"a depth that encoding/json cannot take", func() { newWith(stdioguard.Limits{Depth: 10_001}) }},
+		{"answers of an unknown kind", func() { stdioguard.WithAnswers(3) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) { assert.Panics(t, tt.make) })
+	}
+	assert.NotPanics(t, func() { newWith(stdioguard.Limits{Line: 1, Depth: 10_000, Answers: -1}) })
+}
+
+func newWith(l stdioguard.Limits) *stdioguard.Guard {
+	return stdioguard.New(strings.NewReader(""), io.Discard, stdioguard.WithLimits(l))
+}
+
+func TestWithLimitsReplacesAllLimits(t *testing.T) {
+	g := stdioguard.New(strings.NewReader("[[]]\n"+pingLine), io.Discard,
+		stdioguard.WithLimits(stdioguard.Limits{Line: 3}), stdioguard.WithLimits(stdioguard.Limits{Depth: 1}), stdioguard.WithAnyJSON())
+	got, err := io.ReadAll(g)
+	require.NoError(t, err)
+	assert.Equal(t, pingLine, string(got), "the depth alone is limited")
+}
+
+// A Stats that is asked for from a RejectFunc has counted the line.
+func TestARejectFuncMayUseTheGuard(t *testing.T) {
+	var g *stdioguard.Guard
+	var seen []stdioguard.Stats
+	g = stdioguard.New(strings.NewReader("x\n\n"+pingLine+"y\n"+pingLine), io.Discard, stdioguard.WithRejectFunc(func(*stdioguard.FrameError) {
+		seen = append(seen, g.Stats())
+		_, err := g.Writer().Write([]byte("{}\n"))
+		assert.NoError(t, err)
+		if len(seen) == 2 {
+			assert.NoError(t, g.Close())
+		}
+	}))
+	got, err := io.ReadAll(g)
+	require.NoError(t, err)
+	assert.Equal(t, pingLine, string(got), "closed after the second bad line")
+	require.Len(t, seen, 2)
+	assert.Equal(t, stdioguard.Stats{Lines: 1, Rejected: 1, Answered: 1, BytesIn: seen[0].BytesIn}, seen[0])
+	assert.Equal(t, int64(4), seen[1].Lines)
+}
+
+func TestAFailedAnswerEndsTheSession(t *testing.T) {
+	errGone := errors.New("the client is gone")
+	for _, tt := range []struct {
+		name string
+		w    io.Writer
+		want error
+	}{
+		{"the write fails", writerFunc(func(p []byte) (int, error) { return 0, errGone }), errGone},
+		{"the write is short", writerFunc(func(p []byte) (int, error) { return 10, nil }), io.ErrShortWrite},
+		{"the writer lies", writerFunc(func(p []byte) (int, error) { return len(p) + 1, nil }), io.ErrShortWrite},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inEveryShape(t, pingLine+"x\n"+pingLine, func(t *testing.T, r io.Reader) {
+				var faults []*stdioguard.FrameError
+				g := stdioguard.New(r, tt.w, stdioguard.WithRejectFunc(func(e *stdioguard.FrameError) { faults = append(faults, e) }))
+				got, _, err := readAll(t, g)
+				require.ErrorIs(t, err, tt.want)
+				assert.ErrorContains(t, err, "answering line 2")
+				assert.Equal(t, pingLine, got, "what came before is handed over")
+				_, again := g.Read(make([]byte, 1))
+				assert.Equal(t, err, again, "sticky")
+				_, err = g.Writer().Write([]byte(pingLine))
+				assert.ErrorIs(t, err, tt.want, "nothing follows a line that was cut short")
+				require.Len(t, faults, 1)
+				assert.False(t, faults[0].Answered)
+				assert.Zero(t, g.Stats().Answered)
+			})
+		})
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// 8 servers write while bad lines are answered: every line stays whole.
+func TestAnswersLandBetweenLinesOnly(t *testing.T) {
+	const writers, each, bad = 8, 200, 200
+	in, feed := io.Pipe()
+	var out bytes.Buffer // guarded by the guard's lock alone: the race detector looks on
+	g := stdioguard.New(in, &out)
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			for n := range each {
+				_, err := fmt.Fprintf(g.Writer(), `{"jsonrpc":"2.0","id":"%d-%d","result":"%s"}`+"\n", i, n, strings.Repeat("r", n))
+				assert.NoError(t, err)
+			}
+		})
+	}
+	all.Go(func() {
+		for range bad {
+			io.WriteString(feed, "x\n")
+		}
+		feed.Close()
+	})
+	got, err := io.ReadAll(g)
+	require.NoError(t, err)
+	assert.Empty(t, got)
+	all.Wait()
+	next := make([]int, writers)
+	answers := 0
+	for line := range strings.Lines(out.String()) {
+		var m struct {
+			ID     any
+			Result *string
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &m), "%q", line)
+		if m.ID == nil {
+			require.Equal(t, parseError("null"), line)
+			answers++
+			continue
+		}
+		var i, n int
+		_, err := fmt.Sscanf(m.ID.(string), "%d-%d", &i, &n)
+		require.NoError(t, err)
+		require.Equal(t, next[i], n, "each writer's own in their order")
+		next[i]++
+	}
+	assert.Equal(t, bad, answers)
+	for i := range writers {
+		assert.Equal(t, each, next[i])
+	}
+}
+
+func TestTheWriterOfAGuardWithoutOne(t *testing.T) {
+	n, err := stdioguard.New(strings.NewReader(""), nil).Writer().Write([]byte(pingLine))
+	assert.Zero(t, n)
+	assert.Error(t, err)
+}
+
+func TestAfterAnyCloseTheWriterIsClosed(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		close func(*stdioguard.Guard) error
+	}{
+		{"the writer's", func(g *stdioguard.Guard) error { return g.Writer().Close() }},
+		{"the guard's", (*stdioguard.Guard).Close},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			g := stdioguard.New(strings.NewReader("x\n"), &out)
+			require.NoError(t, tt.close(g))
+			require.NoError(t, tt.close(g), "twice")
+			n, err := g.Writer().Write([]byte(pingLine))
+			assert.Zero(t, n)
+			assert.Equal(t, io.ErrClosedPipe, err)
+			assert.Empty(t, out.String())
+		})
+	}
+}
+
+func TestTheGuardsAnswersGoOnAfterTheWriterIsClosed(t *testing.T) {
+	var out bytes.Buffer
+	g := stdioguard.New(strings.NewReader("x\n"), &out)
+	require.NoError(t, g.Writer().Close())
+	_, err := io.ReadAll(g)
+	require.NoError(t, err)
+	assert.Equal(t, parseError("null"), out.String())
+}
+
+// A good line is handed over before the bad line behind it is answered, which may
+// take as long as the client likes.
+func TestABadLineDelaysNoGoodOneBeforeIt(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		read func(t *testing.T, g *stdioguard.Guard, answered func() string)
+	}{
+		{"by Read", func(t *testing.T, g *stdioguard.Guard, answered func() string) {
+			p := make([]byte, 4096)
+			n, err := g.Read(p)
+			require.NoError(t, err)
+			assert.Equal(t, pingLine+pingLine, string(p[:n]), "lines that came together")
+			assert.Empty(t, answered())
+			n, err = g.Read(p)
+			require.NoError(t, err)
+			assert.Equal(t, pingLine, string(p[:n]))
+			assert.Equal(t, parseError("null"), answered())
+		}},
+		{"by WriteTo", func(t *testing.T, g *stdioguard.Guard, answered func() string) {
+			var writes []string
+			_, err := g.WriteTo(writerFunc(func(p []byte) (int, error) {
+				writes = append(writes, string(p), answered())
+				return len(p), nil
+			}))
+			require.NoError(t, err)
+			assert.Equal(t, []string{pingLine + pingLine, "", pingLine, parseError("null")}, writes)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			tt.read(t, stdioguard.New(strings.NewReader(pingLine+"\r\n"+pingLine+"x\n"+pingLine), &out), out.String)
+		})
+	}
+}
+
+func TestTheLog(t *testing.T) {
+	long := "z" + strings.Repeat("é", 100)
+	for _, tt := range []struct {
+		name    string
+		in      string
+		answers int
+		want    []string
+	}{
+		{"a good line leaves no record", pingLine + "\n", 0, nil},
+		{"a bad line leaves one", "\ufeff {bad\n", 0, []string{
+			`level=WARN msg="stdioguard: dropped a bad line" error="not one JSON text: at byte 5 of the line" line=1 offset=0 size=8 code=-32700 answered=true text="\"{bad\""`,
+		}},
+		{"the id and a hint are there where they are known", pingLine + `{"id":7,"level":"info"}` + "\n" + `{"level":"info"}`, 0, []string{
+			`level=WARN msg="stdioguard: dropped a bad line" error="not a JSON-RPC 2.0 message: \"jsonrpc\" is not the string \"2.0\"" line=2 offset=41 size=23 code=-32600 answered=true text="\"{\\\"id\\\":7,\\\"level\\\":\\\"info\\\"}\"" id=7`,
+			`level=WARN msg="stdioguard: dropped a bad line" error="not a JSON-RPC 2.0 message: \"jsonrpc\" is not the string \"2.0\"" line=3 offset=65 size=16 code=-32600 answered=true text="\"{\\\"level\\\":\\\"info\\\"}\"" hint="looks like text for a log; it belongs on standard error"`,
+		}},
+		{"the text is cut at 120 bytes and quoted", long + "\x1b\n", 0, []string{
+			`level=WARN msg="stdioguard: dropped a bad line" error="not one JSON text: at byte 0 of the line" line=1 offset=0 size=202 code=-32700 answered=true text="\"z` + strings.Repeat("é", 59) + `\\xc3\"" hint="looks like text for a log; it belongs on standard error"`,
+		}},
+		{"after as many records as answers the rest is summed up", strings.Repeat("!\n", 5) + pingLine + "!\n", 2, []string{
+			bang(1), bang(2), summary(3, 3), bang(7),
+		}},
+		{"lines that are never answered are summed up too", strings.Repeat("{\"result\":1}\n", 4), 2, []string{
+			neverAnswered(1), neverAnswered(2), summary(2, 0),
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inEveryShape(t, tt.in, func(t *testing.T, r io.Reader) {
+				var log bytes.Buffer
+				logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+					if a.Key == slog.TimeKey {
+						return slog.Attr{}
+					}
+					return a
+				}}))
+				g := stdioguard.New(r, io.Discard, stdioguard.WithLogger(logger), stdioguard.WithLimits(stdioguard.Limits{Answers: tt.answers}))
+				_, _, err := readAll(t, g)
+				require.Equal(t, io.EOF, err)
+				var want string
+				for _, w := range tt.want {
+					want += w + "\n"
+				}
+				assert.Equal(t, want, log.String())
+			})
+		})
+	}
+}
+
+func bang(line int) string {
+	return fmt.Sprintf(`level=WARN msg="stdioguard: dropped a bad line" error="not one JSON text: at byte 0 of the line" line=%d offset=%d size=1 code=-32700 answered=true text="\"!\""`,
+		line, offsetOfBang(line))
+}
+
+func offsetOfBang(line int) int {
+	if line > 6 {
+		return 2*(line-2) + len(pingLine)
+	}
+	return 2 * (line - 1)
+}
+
+func neverAnswered(line int) string {
+	return fmt.Sprintf(`level=WARN msg="stdioguard: dropped a bad line" error="not a JSON-RPC 2.0 message: \"jsonrpc\" is not the string \"2.0\"" line=%d offset=%d size=12 code=-32600 answered=false text="\"{\\\"result\\\":1}\""`,
+		line, 13*(line-1))
+}
+
+func summary(lines, withheld int) string {
+	return fmt.Sprintf(`level=WARN msg="stdioguard: more bad lines were dropped" lines=%d answers_withheld=%d`, lines, withheld)
+}
+
+func TestWhatAFrameErrorSays(t *testing.T) {
+	e := &stdioguard.FrameError{Line: 3, Offset: 120, Err: fmt.Errorf("%w: at byte 5 of the line", stdioguard.ErrSyntax)}
+	assert.EqualError(t, e, "stdioguard: line 3 at byte 120: not one JSON text: at byte 5 of the line")
+	e.Hint = "looks like UTF-16"
+	assert.EqualError(t, e, "stdioguard: line 3 at byte 120: not one JSON text: at byte 5 of the line (looks like UTF-16)")
+	assert.ErrorIs(t, e, stdioguard.ErrSyntax)
+}
