@@ -271,7 +271,7 @@ func TestTheLog(t *testing.T) {
 }
 
 func bang(line int) string {
-	return fmt.Sprintf(`level=WARN msg="stdioguard: dropped a bad line" error="not one JSON text: at byte 0 of the line" line=%d offset=%d size=1 code=-32700 answered=true text="\"!\""`,
+	return fmt.Sprintf(`level=WARN msg="stdioguard: dropped a bad line" error="not one JSON text: at byte 0 of the line" line=%d offset=%d size=1 code=-32700 answered=true text="\"!\"" hint="looks like text for a log; it belongs on standard error"`,
 		line, offsetOfBang(line))
 }
 

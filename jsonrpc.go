@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/stdioguard/stdioguard/internal/jsonscan"
 )
@@ -321,10 +322,17 @@ func syntaxHint(text []byte, at int) string {
 		c == '"' && text[at] == ':',       // a member on a line of its own
 		(c == '}' || c == ']') && at == 0: // the end of a container
 		return hintSpread
-	case c == '[' || '0' <= c && c <= '9' || 'A' <= c&^0x20 && c&^0x20 <= 'Z':
+	case beginsLikeText(text):
 		return hintLog
 	}
 	return ""
+}
+
+// beginsLikeText recognises what loggers and shells print: words, punctuation,
+// the escape of a terminal's colours.
+func beginsLikeText(text []byte) bool {
+	r, size := utf8.DecodeRune(text)
+	return r == '\x1b' || r > ' ' && r != '{' && r != '"' && (r != utf8.RuneError || size > 1)
 }
 
 func hasHeader(text []byte, name string) bool {
@@ -341,16 +349,15 @@ func spaceBefore(text []byte, at int) []byte {
 }
 
 // isUTF16 recognises a byte order mark of UTF-16, and ASCII in UTF-16 of either
-// byte order, also on a line whose first byte belongs to the newline before it.
+// byte order. A line's first byte may be the second of the newline before it.
 func isUTF16(text []byte) bool {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return true
 	}
-	if len(text) < 4 {
-		return false
+	if text[0] == 0 {
+		return len(text) > 2
 	}
-	even, odd := text[0]|text[2], text[1]|text[3]
-	return (even == 0) != (odd == 0)
+	return len(text) > 4 && text[1]|text[3] == 0
 }
 
 // isLogRecord recognises an object that a structured logger wrote.
