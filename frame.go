@@ -9,9 +9,12 @@ import (
 )
 
 const (
-	// smallBuffer holds a pipe's content on Linux, and every usual message.
+	// smallBuffer holds a pipe's content on Linux, and every usual message. A
+	// buffer that is full grows growth times larger: that takes few copies, and
+	// little memory beside the new one while it is copied.
 	smallBuffer = 64 << 10
-	largeBuffer = 1 << 20
+	largeBuffer = growth * smallBuffer
+	growth      = 16
 
 	// readSize bounds one read, so that what it brings is judged while the
 	// processor's cache still holds it.
@@ -221,7 +224,7 @@ func (f *framer) fill() {
 }
 
 // makeRoom makes room behind end, at the least for one byte. A line is moved at
-// most once, and copied for at most two larger buffers.
+// most once, beside the copies into larger buffers.
 func (f *framer) makeRoom() {
 	held := f.end - f.start
 	switch {
@@ -233,9 +236,9 @@ func (f *framer) makeRoom() {
 	if f.end < len(f.buf)-slack {
 		return
 	}
-	size := f.limit + 1
-	if size >= 2*largeBuffer && len(f.buf) < largeBuffer {
-		size = largeBuffer
+	size := growth * (len(f.buf) - slack)
+	if size > f.limit/2 {
+		size = f.limit + 1
 	}
 	f.move(make([]byte, size+slack))
 }
@@ -267,8 +270,8 @@ func (f *framer) forward() {
 	f.outEnd += len(f.line.text)
 }
 
-// waiting returns the lines that wait to be taken.
-func (f *framer) waiting() []byte { return f.buf[f.out:f.outEnd] }
+// waiting returns the lines that wait to be taken, without the bytes behind them.
+func (f *framer) waiting() []byte { return f.buf[f.out:f.outEnd:f.outEnd] }
 
 // take removes the first n bytes of waiting.
 func (f *framer) take(n int) { f.out += n }
@@ -311,6 +314,7 @@ func (o *output) write(p []byte) error {
 	if o.err != nil {
 		return o.err
 	}
+	o.err = io.ErrShortWrite // should w panic
 	n, err := o.w.Write(p)
 	if err == nil && n != len(p) {
 		err = io.ErrShortWrite

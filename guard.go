@@ -17,6 +17,7 @@ package stdioguard
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -45,7 +46,7 @@ type Guard struct {
 	answer    []byte // the last answer, kept for its memory
 	flood     flood
 	counts    Stats
-	err       error // what Read returns from now on
+	err       error // of a failed answer: what Read returns from now on
 
 	closed atomic.Bool
 
@@ -76,11 +77,11 @@ func New(r io.Reader, w io.Writer, opts ...Option) *Guard {
 	cfg := newConfig(opts)
 	g := &Guard{
 		cfg:   cfg,
-		in:    framer{r: r, limit: cfg.limits.Line},
 		scan:  jsonscan.New(cfg.limits.Depth),
 		out:   output{w: w},
 		flood: flood{limit: cfg.limits.Answers},
 	}
+	g.in = framer{r: &source{g, r}, limit: cfg.limits.Line}
 	g.wr.g = g
 	return g
 }
@@ -126,7 +127,9 @@ func (g *Guard) WriteTo(w io.Writer) (int64, error) {
 		}
 		lines := g.in.waiting()
 		n, err := w.Write(lines)
-		n = max(0, min(n, len(lines)))
+		if n < 0 || n > len(lines) {
+			return total, fmt.Errorf("stdioguard: the writer returned an impossible count, %d for %d bytes", n, len(lines))
+		}
 		g.in.take(n)
 		total += int64(n)
 		if err == nil && n < len(lines) {
@@ -142,6 +145,7 @@ func (g *Guard) WriteTo(w io.Writer) (int64, error) {
 func (g *Guard) ready(want int) error {
 	switch {
 	case g.closed.Load():
+		g.calm()
 		return io.EOF
 	case len(g.in.waiting()) > 0:
 		return nil
@@ -149,12 +153,26 @@ func (g *Guard) ready(want int) error {
 		return g.err
 	}
 	err := g.advance(want)
-	if err != nil && !isTimeout(err) {
-		g.err = err
+	if err != nil && (g.err != nil || !isTimeout(err)) {
 		g.calm()
 	}
 	g.publish()
 	return err
+}
+
+// A source is the framer's reader: the guard's own, for as long as the guard is
+// open.
+type source struct {
+	g *Guard
+	r io.Reader
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if s.g.closed.Load() {
+		return 0, io.EOF
+	}
+	s.g.publish() // it may be long until there is more to tell
+	return s.r.Read(p)
 }
 
 // advance judges lines: until one can be forwarded, and on from there as long as
@@ -164,8 +182,8 @@ func (g *Guard) advance(want int) error {
 	for {
 		if g.rejecting {
 			g.rejecting = false
-			if err := g.reject(); err != nil {
-				return err
+			if g.err = g.reject(); g.err != nil {
+				return g.err
 			}
 		}
 		waiting := len(g.in.waiting())
@@ -317,8 +335,8 @@ func (f *flood) admitRecord(withheld bool) bool {
 	return true
 }
 
-// Stats returns the counts so far. A line is counted when it is judged, which
-// may be before the Read that hands it over returns.
+// Stats returns the counts so far. A line that is forwarded is counted no later
+// than the Read that hands it over returns, a bad one when it is answered.
 func (g *Guard) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -151,6 +153,110 @@ func TestAnswersLandBetweenLinesOnly(t *testing.T) {
 	}
 }
 
+// However much the reader goes on to bring, and whatever kind of line it is in.
+func TestCloseEndsAReadThatGetsNothingToHandOver(t *testing.T) {
+	for _, tt := range []struct {
+		name, endless string
+	}{
+		{"in blank lines", "\n"},
+		{"in a line over the limit", strings.Repeat("x", 1000)},
+		{"in a line without an end", "x"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			reads := 0
+			var g *stdioguard.Guard
+			g = stdioguard.New(readerFunc(func(p []byte) (int, error) {
+				if reads++; reads == 10 {
+					assert.NoError(t, g.Close())
+				}
+				return copy(p, tt.endless), nil
+			}), io.Discard, stdioguard.WithLimits(stdioguard.Limits{Line: 500}))
+			n, err := g.Read(make([]byte, 100))
+			assert.Zero(t, n)
+			assert.Equal(t, io.EOF, err)
+			assert.Equal(t, 10, reads, "the reader is not asked again")
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestARejectFuncThatClosesEndsTheRead(t *testing.T) {
+	var g *stdioguard.Guard
+	g = stdioguard.New(steps("bad\n", errors.New("asked again")), io.Discard,
+		stdioguard.WithRejectFunc(func(*stdioguard.FrameError) { g.Close() }))
+	_, err := g.Read(make([]byte, 100))
+	assert.Equal(t, io.EOF, err)
+}
+
+func TestStatsCountWhileReadWaits(t *testing.T) {
+	var g *stdioguard.Guard
+	var seen []stdioguard.Stats
+	parts := []string{"\n\n \n", strings.Repeat("x", 55), strings.Repeat("x", 20), "\n" + pingLine}
+	g = stdioguard.New(readerFunc(func(p []byte) (int, error) {
+		seen = append(seen, g.Stats())
+		return copy(p, parts[len(seen)-1]), nil
+	}), io.Discard, stdioguard.WithLimits(stdioguard.Limits{Line: 50}))
+	g.Read(make([]byte, 100))
+	assert.Equal(t, []stdioguard.Stats{
+		{},
+		{Lines: 3, Blank: 3, BytesIn: 4},
+		{Lines: 4, Blank: 3, Rejected: 1, Answered: 1, BytesIn: 59, BytesDiscarded: 55},
+		{Lines: 4, Blank: 3, Rejected: 1, Answered: 1, BytesIn: 79, BytesDiscarded: 75},
+	}, seen)
+}
+
+// The longest limit there is allocates for the lines that come, not for itself.
+func TestALimitMayBeAsLargeAsAnInt(t *testing.T) {
+	line := `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("m", 3<<20) + "\"}\n"
+	g := stdioguard.New(strings.NewReader(line), io.Discard, stdioguard.WithLimits(stdioguard.Limits{Line: math.MaxInt}))
+	got, err := io.ReadAll(g)
+	require.NoError(t, err)
+	assertSame(t, line, string(got), "forwarded")
+}
+
+func TestATimeoutOfTheWriterIsForGood(t *testing.T) {
+	w := writerFunc(func(p []byte) (int, error) { return 5, os.ErrDeadlineExceeded })
+	g := stdioguard.New(strings.NewReader("bad\n"+pingLine), w)
+	for range 2 {
+		n, err := g.Read(make([]byte, 100))
+		assert.Zero(t, n)
+		assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	}
+}
+
+func TestNothingFollowsALineThatAPanicCutShort(t *testing.T) {
+	var out bytes.Buffer
+	g := stdioguard.New(strings.NewReader("bad\nbad\n"), writerFunc(func(p []byte) (int, error) {
+		out.Write(p[:5])
+		panic("in the middle of a line")
+	}))
+	assert.Panics(t, func() { g.Read(make([]byte, 100)) })
+	_, err := g.Writer().Write([]byte(pingLine))
+	assert.Error(t, err)
+	assert.Equal(t, `{"jso`, out.String())
+}
+
+func TestAWriterThatTookMoreThanThereWas(t *testing.T) {
+	g := stdioguard.New(strings.NewReader(pingLine), io.Discard)
+	_, err := g.WriteTo(writerFunc(func(p []byte) (int, error) { return len(p) + 1, nil }))
+	assert.ErrorContains(t, err, "impossible count")
+}
+
+// What an append of the writer's overwrites is not the guard's.
+func TestWriteToHandsOutNoSpareBytes(t *testing.T) {
+	var out bytes.Buffer
+	g := stdioguard.New(strings.NewReader(pingLine+"x\n"+pingLine), io.Discard)
+	_, err := g.WriteTo(writerFunc(func(p []byte) (int, error) {
+		_ = append(p, "overwritten"...)
+		return out.Write(p)
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, pingLine+pingLine, out.String())
+}
+
 func TestTheWriterOfAGuardWithoutOne(t *testing.T) {
 	n, err := stdioguard.New(strings.NewReader(""), nil).Writer().Write([]byte(pingLine))
 	assert.Zero(t, n)
@@ -235,7 +341,7 @@ func TestTheLog(t *testing.T) {
 			`level=WARN msg="stdioguard: dropped a bad line" error="not one JSON text: at byte 5 of the line" line=1 offset=0 size=8 code=-32700 answered=true text="\"{bad\""`,
 		}},
 		{"the id and a hint are there where they are known", pingLine + `{"id":7,"level":"info"}` + "\n" + `{"level":"info"}`, 0, []string{
-			`level=WARN msg="stdioguard: dropped a bad line" error="not a JSON-RPC 2.0 message: \"jsonrpc\" is not the string \"2.0\"" line=2 offset=41 size=23 code=-32600 answered=true text="\"{\\\"id\\\":7,\\\"level\\\":\\\"info\\\"}\"" id=7`,
+			`level=WARN msg="stdioguard: dropped a bad line" error="not a JSON-RPC 2.0 message: \"jsonrpc\" is not the string \"2.0\"" line=2 offset=41 size=23 code=-32600 answered=true text="\"{\\\"id\\\":7,\\\"level\\\":\\\"info\\\"}\"" id=7 hint="looks like text for a log; it belongs on standard error"`,
 			`level=WARN msg="stdioguard: dropped a bad line" error="not a JSON-RPC 2.0 message: \"jsonrpc\" is not the string \"2.0\"" line=3 offset=65 size=16 code=-32600 answered=true text="\"{\\\"level\\\":\\\"info\\\"}\"" hint="looks like text for a log; it belongs on standard error"`,
 		}},
 		{"the text is cut at 120 bytes and quoted", long + "\x1b\n", 0, []string{
@@ -244,6 +350,7 @@ func TestTheLog(t *testing.T) {
 		{"after as many records as answers the rest is summed up", strings.Repeat("!\n", 5) + pingLine + "!\n", 2, []string{
 			bang(1), bang(2), summary(3, 3), bang(7),
 		}},
+		{"what is left to sum up at the end is summed up", strings.Repeat("!\n", 3), 1, []string{bang(1), summary(2, 2)}},
 		{"lines that are never answered are summed up too", strings.Repeat("{\"result\":1}\n", 4), 2, []string{
 			neverAnswered(1), neverAnswered(2), summary(2, 0),
 		}},
@@ -297,4 +404,71 @@ func TestWhatAFrameErrorSays(t *testing.T) {
 	e.Hint = "looks like UTF-16"
 	assert.EqualError(t, e, "stdioguard: line 3 at byte 120: not one JSON text: at byte 5 of the line (looks like UTF-16)")
 	assert.ErrorIs(t, e, stdioguard.ErrSyntax)
+}
+
+func TestTheHintNamesAWellKnownCause(t *testing.T) {
+	const utf16, header, spread, cr, log, none = "UTF-16", "framing", "spread over several lines", "CR alone", "text for a log", ""
+	for _, tt := range []struct{ line, want string }{
+		{"INFO ready", log},
+		{"[INFO] ready", log},
+		{"[2026-01-02] ready", log},
+		{"2026-01-02T03:04:05Z ready", log},
+		{"12:30 ready", log},
+		{"\x1b[32minfo\x1b[0m ready", log},
+		{"> srv@1.0 start", log},
+		{"--- start", log},
+		{"✓ ready", log},
+		{"(node:1) Warning", log},
+		{`{"level":"error","error":"x"}`, log},
+		{`{"time":1,"level":"INFO","msg":"x","id":3}`, log},
+		{`{"severity":"INFO","message":"x"}`, log},
+		{`{"method":"m","level":"info"}`, none},
+
+		{"{", spread},
+		{`{"jsonrpc": "2.0",`, spread},
+		{`"id": 1,`, spread},
+		{"  1,", spread},
+		{"  true,", spread},
+		{"  -5,", spread},
+		{`"a",`, spread},
+		{"},", spread},
+		{"]", spread},
+
+		{ping + "\r" + ping, cr},
+		{`[{"a":1}]` + "\r" + `[{"a":1}]`, cr},
+		{"{\"a\" \r{", none},
+		{"{\r{", none},
+		{"[1\r{", none},
+
+		{"Content-Length: 40", header},
+		{"content-type: x", header},
+
+		{"\xff\xfe", utf16},
+		{"\xff\xfe{\x00", utf16},
+		{"{\x00\"\x00a\x00", utf16},
+		{"\x00{\"jsonrpc\":\"2.0\"}", utf16},
+		{"\x00\x00\x00\x00", none},
+		{"\x00", none},
+
+		{"\ufeff\ufeff{}", none},
+		{" \ufeff{}", none},
+		{"\xff", none},
+		{"01", none},
+		{"-", none},
+		{"1.", none},
+		{"[1,]", none},
+		{ping + "}", none},
+		{ping + ping, none},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			var hint string
+			_, err := io.ReadAll(stdioguard.New(strings.NewReader(tt.line+"\n"), nil, stdioguard.WithRejectFunc(func(e *stdioguard.FrameError) { hint = e.Hint })))
+			require.NoError(t, err)
+			if tt.want == none {
+				assert.Empty(t, hint)
+			} else {
+				assert.Contains(t, hint, tt.want)
+			}
+		})
+	}
 }

@@ -305,34 +305,44 @@ func hintFor(line *frame, cause error, s *jsonscan.Scanner) string {
 	case isUTF16(text):
 		return hintUTF16
 	case cause == ErrSyntax:
-		return syntaxHint(text, s.Offset())
-	case cause == errVersion && s.Members.Seen|s.Members.Other == 0 && isLogRecord(text):
+		return syntaxHint(text, s.Offset(), s.Depth() == 0)
+	case cause == errVersion && isLogRecord(&s.Members, text):
 		return hintLog
 	}
 	return ""
 }
 
-func syntaxHint(text []byte, at int) string {
-	switch c := text[0]; {
+// syntaxHint looks at what text begins with and where it breaks: at the fault,
+// which may be outside of any container.
+func syntaxHint(text []byte, fault int, outside bool) string {
+	c, at := text[0], text[fault]
+	switch {
 	case hasHeader(text, "Content-Length:"), hasHeader(text, "Content-Type:"):
 		return hintHeader
-	case text[at] == '{' && bytes.IndexByte(spaceBefore(text, at), '\r') >= 0:
+	case outside && (at == '{' || at == '[') && bytes.IndexByte(spaceBefore(text, fault), '\r') >= 0:
 		return hintCR
-	case (c == '{' || c == '[') && at == len(text)-1, // breaks off
-		c == '"' && text[at] == ':',       // a member on a line of its own
-		(c == '}' || c == ']') && at == 0: // the end of a container
+	case (c == '{' || c == '[') && at == '\n', // breaks off
+		outside && fault > 0 && (at == ',' || c == '"' && at == ':'), // an element or a member on a line of its own
+		(c == '}' || c == ']') && fault == 0:                         // the end of a container
 		return hintSpread
-	case beginsLikeText(text):
+	case beginsLikeText(text, at):
 		return hintLog
 	}
 	return ""
 }
 
-// beginsLikeText recognises what loggers and shells print: words, punctuation,
-// the escape of a terminal's colours.
-func beginsLikeText(text []byte) bool {
+// beginsLikeText recognises what loggers and shells print: words, dates,
+// punctuation, the escape of a terminal's colours. Where text begins like JSON, at
+// tells: broken JSON seldom goes on with a letter or a dash.
+func beginsLikeText(text []byte, at byte) bool {
 	r, size := utf8.DecodeRune(text)
-	return r == '\x1b' || r > ' ' && r != '{' && r != '"' && (r != utf8.RuneError || size > 1)
+	switch {
+	case r == '{' || r == '"' || r == '\ufeff' || r == utf8.RuneError && size == 1:
+		return false
+	case r == '[' || r == '-' || '0' <= r && r <= '9':
+		return at == '-' || at == ':' || at == '/' || 'A' <= at&^0x20 && at&^0x20 <= 'Z'
+	}
+	return r > ' ' || r == '\x1b'
 }
 
 func hasHeader(text []byte, name string) bool {
@@ -355,13 +365,17 @@ func isUTF16(text []byte) bool {
 		return true
 	}
 	if text[0] == 0 {
-		return len(text) > 2
+		return len(text) > 2 && text[1] != 0
 	}
 	return len(text) > 4 && text[1]|text[3] == 0
 }
 
 // isLogRecord recognises an object that a structured logger wrote.
-func isLogRecord(text []byte) bool {
+func isLogRecord(m *jsonscan.Members, text []byte) bool {
+	any := m.Seen | m.Other
+	if any.Has(nameJSONRPC) || any.Has(nameMethod) {
+		return false
+	}
 	text = text[:min(len(text), 120)]
-	return bytes.Contains(text, []byte(`"level"`)) || bytes.Contains(text, []byte(`"msg"`))
+	return bytes.Contains(text, []byte(`"level"`)) || bytes.Contains(text, []byte(`"severity"`)) || bytes.Contains(text, []byte(`"msg"`))
 }

@@ -110,6 +110,9 @@ func (s *Scanner) Resume(b []byte) Status { return s.run(b) }
 // Valid value.
 func (s *Scanner) Offset() int { return s.pos }
 
+// Depth is how many containers are open at a fault.
+func (s *Scanner) Depth() int { return s.depth }
+
 // state is where the machine can come to a stop: the production that the next
 // byte belongs to.
 type state uint8
