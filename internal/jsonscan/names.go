@@ -1,10 +1,10 @@
 package jsonscan
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -103,7 +103,7 @@ func hasBackslash(w uint64) bool {
 func (ns *Names) findDecoded(raw []byte) match {
 	var dropped, folded [maxNames]bool
 	for p := 0; ; p++ {
-		r, size := nextRune(raw)
+		r, size := DecodeRune(raw)
 		alive := false
 		for k, name := range ns.names {
 			switch {
@@ -131,31 +131,54 @@ func (ns *Names) findDecoded(raw []byte) match {
 	}
 }
 
-// nextRune decodes the rune or the escape that raw begins with. The size is 0 at
-// the end. Surrogates, alone or in pairs, come out as U+FFFD each: no letter of
-// a name is outside the basic plane.
-func nextRune(raw []byte) (r rune, size int) {
-	if len(raw) == 0 || raw[0] != '\\' {
-		return utf8.DecodeRune(raw)
+// DecodeRune decodes the rune or the escape that b begins with, where b is the
+// inside of a string that was found to be well-formed. The size is 0 at the end.
+// What cannot be decoded, a lone surrogate or a byte that is not UTF-8, comes
+// out as U+FFFD, as encoding/json has it.
+func DecodeRune(b []byte) (r rune, size int) {
+	if len(b) == 0 || b[0] != '\\' {
+		return utf8.DecodeRune(b)
 	}
-	if raw[1] != 'u' {
-		// None of the one-letter escapes is a letter or NUL.
-		return utf8.RuneError, 2
+	switch b[1] {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		r = hex4(b[2:])
+		if !utf16.IsSurrogate(r) {
+			return r, 6
+		}
+		if len(b) >= 12 && b[6] == '\\' && b[7] == 'u' {
+			if r = utf16.DecodeRune(r, hex4(b[8:])); r != utf8.RuneError {
+				return r, 12
+			}
+		}
+		return utf8.RuneError, 6
 	}
-	for _, c := range raw[2:6] {
-		r = r<<4 | rune(bytes.IndexByte([]byte("0123456789abcdef"), hexLower(c)))
-	}
-	if r >= 0xd800 && r <= 0xdfff {
-		r = utf8.RuneError
-	}
-	return r, 6
+	return rune(b[1]), 2
 }
 
-func hexLower(c byte) byte {
-	if c >= 'A' && c <= 'F' {
-		return c + 'a' - 'A'
+// hex4 returns the value of four hexadecimal digits.
+func hex4(b []byte) (r rune) {
+	for _, c := range b[:4] {
+		switch {
+		case c >= 'a':
+			c -= 'a' - 10
+		case c >= 'A':
+			c -= 'A' - 10
+		default:
+			c -= '0'
+		}
+		r = r<<4 | rune(c)
 	}
-	return c
+	return r
 }
 
 // equalFold reports whether r is the letter or another case of it.

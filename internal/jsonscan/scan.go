@@ -43,6 +43,11 @@ type Scanner struct {
 	// scan: those complete before the first fault.
 	Members
 
+	// Lenient makes the scanner pass over bytes of a string that are not
+	// UTF-8, and only report in Repair that there are any.
+	Lenient bool
+	Repair  bool
+
 	names *Names
 	// open holds, for each container that is open, where it opens, shifted
 	// left by one, and in the lowest bit whether it is an object. The entry
@@ -97,6 +102,7 @@ func (s *Scanner) Scan(line []byte, names *Names) Status {
 func (s *Scanner) Value(b []byte, names *Names) Status {
 	s.names = names
 	s.Members.reset()
+	s.Repair = false
 	s.state, s.pos, s.depth, s.which = beforeValue, 0, 0, none
 	return s.run(b)
 }
@@ -109,6 +115,15 @@ func (s *Scanner) Resume(b []byte) Status { return s.run(b) }
 // Offset is the first byte that is at fault, or after Value the byte after a
 // Valid value.
 func (s *Scanner) Offset() int { return s.pos }
+
+// Open returns where the containers begin that are open at a fault, outermost
+// first, appended to dst.
+func (s *Scanner) Open(dst []int) []int {
+	for _, open := range s.open[1 : s.depth+1] {
+		dst = append(dst, open>>1)
+	}
+	return dst
+}
 
 // Depth is how many containers are open at a fault.
 func (s *Scanner) Depth() int { return s.depth }
@@ -479,6 +494,10 @@ badRune:
 	status = UTF8
 	if i+int(m) == end {
 		status = Truncated // from the first byte of the rune on
+	} else if s.Lenient {
+		s.Repair = true
+		i++
+		goto str
 	}
 	goto stop
 
