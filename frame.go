@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -57,7 +58,7 @@ type frame struct {
 // buf[out:outEnd] is whole lines, but for the part of the first that was taken,
 // and buf[start:searched] holds no newline. Bytes move only while out is empty.
 type framer struct {
-	r     io.Reader
+	r     *source
 	limit int // bytes a line may have, without its newline
 
 	buf                    []byte
@@ -98,6 +99,9 @@ func (f *framer) next(mayRead bool) (bool, error) {
 		if f.err == nil {
 			f.fill()
 			continue
+		}
+		if f.r.isEnded() {
+			f.err = io.EOF
 		}
 		if f.finish() {
 			return true, nil
@@ -296,29 +300,55 @@ func isTimeout(err error) bool {
 	return false
 }
 
+// inject makes a line wait to be taken that did not come from r, which has ended.
+func (f *framer) inject(line []byte) {
+	f.buf = append(f.buf[:0], line...)
+	n := len(f.buf)
+	f.out, f.outEnd, f.start, f.searched, f.end = 0, n, n, n, n
+}
+
 // errNoWriter is what the Writer of a guard without one returns.
 var errNoWriter = errors.New("stdioguard: New was given no writer")
 
 // An output is where lines leave: the server's, and the guard's own answers.
 // One lock keeps each whole. It is safe for concurrent use.
 type output struct {
-	mu  sync.Mutex
-	w   io.Writer
-	err error // the first failure; nothing follows a line that was cut short
+	w      io.Writer
+	onFail func()
+
+	mu     sync.Mutex
+	failed atomic.Pointer[error] // the first failure; nothing follows a line that was cut short
 }
 
 // write writes p with one call.
 func (o *output) write(p []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil {
-		return o.err
+	if err := o.failure(); err != nil {
+		return err
 	}
-	o.err = io.ErrShortWrite // should w panic
-	n, err := o.w.Write(p)
-	if err == nil && n != len(p) {
+	err := io.ErrShortWrite // should w panic
+	defer func() {
+		if err != nil {
+			o.fail(err)
+		}
+	}()
+	var n int
+	if n, err = o.w.Write(p); err == nil && n != len(p) {
 		err = io.ErrShortWrite
 	}
-	o.err = err
 	return err
+}
+
+func (o *output) fail(err error) {
+	o.failed.Store(&err)
+	o.onFail()
+}
+
+// failure returns the error of the write that failed, if one has.
+func (o *output) failure() error {
+	if err := o.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }

@@ -12,19 +12,29 @@
 // no JSON-RPC 2.0 message is dropped and answered with an error on the guard's
 // writer, and the session goes on. Every other line is handed on byte for byte,
 // without the whitespace around it.
+//
+// What the server writes to [Guard.Writer] leaves as whole messages, one a line;
+// anything else it writes goes to standard error. And the end of input is held
+// back until the requests that were handed on have their responses, so that
+// answers in the making are not lost.
 package stdioguard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/stdioguard/stdioguard/internal/ids"
 	"github.com/stdioguard/stdioguard/internal/jsonscan"
 )
 
@@ -34,11 +44,14 @@ import (
 // One goroutine at a time may call Read or WriteTo; all other methods may be
 // called from any goroutine at any time.
 type Guard struct {
-	cfg  config
-	in   framer
-	scan *jsonscan.Scanner
-	out  output
-	wr   writer
+	cfg      config
+	src      source
+	in       framer
+	scan     *jsonscan.Scanner
+	out      output
+	wr       writer
+	diverted diversion
+	seeds    ids.Seeds
 
 	// Only Read and what it calls use these.
 	rejecting bool   // in.line is bad, and still to be dealt with
@@ -46,12 +59,33 @@ type Guard struct {
 	answer    []byte // the last answer, kept for its memory
 	flood     flood
 	counts    Stats
-	err       error // of a failed answer: what Read returns from now on
+	events    []event   // of the lines that wait, not yet in pending and own
+	endTime   time.Time // when the wait at the end of input is over
+	err       error     // of a failed answer, or of the drain: what Read returns from now on
 
-	closed atomic.Bool
+	closed  atomic.Bool
+	written atomic.Int64  // messages of the server's
+	wake    chan struct{} // a Read that drains has to look again
 
-	mu    sync.Mutex
-	stats Stats // counts, as last published
+	mu      sync.Mutex
+	stats   Stats   // counts, as last published
+	pending ids.Set // the client's requests without a response
+	own     map[ids.Key]ownRequest
+	owned   int64 // requests of the server so far
+}
+
+// An event is what a line from the client means for who waits for whom.
+type event struct {
+	kind kind
+	key  ids.Key
+}
+
+// An ownRequest is a request that the server has sent to the client, which has
+// not responded yet.
+type ownRequest struct {
+	id     []byte // as it was written
+	isPing bool
+	number int64
 }
 
 // Stats counts what a guard has done. Lines = Blank + Forwarded + Rejected.
@@ -65,6 +99,11 @@ type Stats struct {
 
 	BytesIn        int64 // bytes read
 	BytesDiscarded int64 // bytes of over-cap lines, and of a line that a read error broke off
+
+	Written       int64 // messages that the server wrote
+	Diverted      int64 // bytes that it wrote and that are no message
+	DiversionLost int64 // those of them that the diversion's writer did not get
+	Pending       int   // requests handed on that have no response yet
 }
 
 // New returns a guard that reads from r and answers bad lines on w. With a nil w
@@ -76,12 +115,17 @@ func New(r io.Reader, w io.Writer, opts ...Option) *Guard {
 	}
 	cfg := newConfig(opts)
 	g := &Guard{
-		cfg:   cfg,
-		scan:  jsonscan.New(cfg.limits.Depth),
-		out:   output{w: w},
-		flood: flood{limit: cfg.limits.Answers},
+		cfg:      cfg,
+		scan:     jsonscan.New(cfg.limits.Depth),
+		diverted: diversion{w: cfg.divert},
+		seeds:    ids.NewSeeds(),
+		flood:    flood{limit: cfg.limits.Answers},
+		wake:     make(chan struct{}, 1),
+		own:      make(map[ids.Key]ownRequest),
 	}
-	g.in = framer{r: &source{g, r}, limit: cfg.limits.Line}
+	g.src = source{g: g, r: r}
+	g.in = framer{r: &g.src, limit: cfg.limits.Line}
+	g.out = output{w: w, onFail: g.wakeUp}
 	g.wr.g = g
 	return g
 }
@@ -157,18 +201,26 @@ func (g *Guard) ready(want int) error {
 		g.calm()
 	}
 	g.publish()
+	if err == io.EOF {
+		if err = g.drain(); err != nil {
+			g.err = err
+		}
+	}
 	return err
 }
 
-// A source is the framer's reader: the guard's own, for as long as the guard is
-// open.
+// A source is the framer's reader: the guard's own, until the guard is closed or
+// told that the input has ended.
 type source struct {
-	g *Guard
-	r io.Reader
+	g     *Guard
+	r     io.Reader
+	ended atomic.Bool
 }
 
+func (s *source) isEnded() bool { return s.ended.Load() || s.g.closed.Load() }
+
 func (s *source) Read(p []byte) (int, error) {
-	if s.g.closed.Load() {
+	if s.isEnded() {
 		return 0, io.EOF
 	}
 	s.g.publish() // it may be long until there is more to tell
@@ -201,6 +253,9 @@ func (g *Guard) advance(want int) error {
 			g.in.forward()
 			g.counts.Forwarded++
 			g.calm()
+			if g.wr.asked.Load() {
+				g.track(g.in.line.text)
+			}
 			continue
 		}
 		g.rejecting = true
@@ -340,54 +395,209 @@ func (f *flood) admitRecord(withheld bool) bool {
 func (g *Guard) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.stats
+	s := g.stats
+	s.Written = g.written.Load()
+	s.Pending = g.pending.Len()
+	s.Diverted, s.DiversionLost = g.diverted.counts()
+	return s
 }
 
-// publish makes the counts visible to Stats.
+// track notes what a line that is forwarded means for who waits for whom.
+func (g *Guard) track(text []byte) {
+	if g.cfg.limits.Pending < 0 || g.cfg.anyJSON && (text[0] != '{' || judgeMessage(g.scan, text) != nil) {
+		return
+	}
+	kind, id := kindOf(&g.scan.Members, text)
+	if kind == other || kind == listen {
+		return
+	}
+	if key, ok := g.seeds.Key(id); ok {
+		g.events = append(g.events, event{kind, key})
+	}
+}
+
+// publish makes the counts visible to Stats, and the requests that wait to be
+// taken to the Writer.
 func (g *Guard) publish() {
 	g.counts.Blank = g.in.blank
 	g.counts.Lines = g.in.blank + g.counts.Forwarded + g.counts.Rejected
 	g.counts.BytesIn = g.in.read
 	g.counts.BytesDiscarded = g.in.discarded
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.stats = g.counts
-	g.mu.Unlock()
+	for _, e := range g.events {
+		switch e.kind {
+		case request, ping:
+			if g.pending.Len() < g.cfg.limits.Pending {
+				g.pending.Add(e.key)
+			}
+		case cancellation:
+			g.pending.Remove(e.key)
+		case response:
+			delete(g.own, e.key)
+		}
+	}
+	g.events = g.events[:0]
 }
 
-// Close makes Read return io.EOF from now on. A Read that waits in the
-// underlying reader returns when that does. Close closes neither the reader nor
-// the writer; it always returns nil, and may be called more than once.
+// serverSends is called before a message of the server is written: a request has
+// to be known before its response can come.
+func (g *Guard) serverSends(kind kind, id []byte) {
+	if kind != request && kind != ping {
+		return
+	}
+	key, ok := g.seeds.Key(id)
+	if !ok || len(id) > maxAnswerID {
+		return
+	}
+	g.mu.Lock()
+	if len(g.own) < g.cfg.limits.Pending {
+		g.owned++
+		g.own[key] = ownRequest{appendRepaired(nil, id), kind == ping, g.owned}
+	}
+	g.mu.Unlock()
+	g.wakeUp()
+}
+
+// serverSent is called after a message of the server was written.
+func (g *Guard) serverSent(kind kind, id []byte) {
+	key, ok := g.seeds.Key(id)
+	if !ok {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch kind {
+	case cancellation:
+		delete(g.own, key)
+	case response:
+		g.pending.Remove(key)
+		if g.pending.Len() == 0 {
+			g.wakeUp()
+		}
+	}
+}
+
+// isPending reports whether the client waits for a response with the id.
+func (g *Guard) isPending(id []byte) bool {
+	key, ok := g.seeds.Key(id)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return ok && g.pending.Has(key)
+}
+
+// drain holds back the end of input while the client waits for a response. It
+// returns nil when there is a line for the server, else what ends Read.
+func (g *Guard) drain() error {
+	if !g.wr.asked.Load() {
+		return io.EOF
+	}
+	if g.endTime.IsZero() {
+		g.endTime = time.Now().Add(g.cfg.drain)
+	}
+	over := time.NewTimer(time.Until(g.endTime))
+	defer over.Stop()
+	for {
+		if done, err := g.drained(); done || err != nil {
+			return err
+		}
+		select {
+		case <-g.wake:
+		case <-over.C:
+			return io.EOF
+		}
+	}
+}
+
+// drained reports whether the wait is over, or interrupted: then a line waits to
+// be taken.
+func (g *Guard) drained() (bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pending.Len() == 0 || g.cfg.drain == 0 || g.wr.isClosed() {
+		return true, io.EOF
+	}
+	if err := g.out.failure(); err != nil {
+		return true, err
+	}
+	if len(g.own) == 0 {
+		return false, nil
+	}
+	// The client will not respond any more. A handler that waits for it would
+	// never come to its own response.
+	open := slices.SortedFunc(maps.Values(g.own), func(a, b ownRequest) int { return cmp.Compare(a.number, b.number) })
+	clear(g.own)
+	var lines []byte
+	for _, r := range open {
+		lines = appendClosed(lines, r.id, r.isPing)
+	}
+	g.in.inject(lines)
+	return true, nil
+}
+
+// wakeUp makes a Read that drains look again.
+func (g *Guard) wakeUp() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// CloseRead ends the input as if the underlying reader had. Whole lines that were
+// read are handed over, one without a newline is judged as at the end of input,
+// an error of the reader counts as its end. Then Read waits for answers and
+// returns io.EOF. It is what a signal handler calls for a graceful end.
+//
+// A Read that waits in the underlying reader returns when that does. CloseRead
+// does not wait, closes nothing, always returns nil, and may be called more than once.
+func (g *Guard) CloseRead() error {
+	g.src.ended.Store(true)
+	return nil
+}
+
+// Close makes Read return io.EOF from now on, also one that waits for answers, and
+// makes the Writer's Write return [io.ErrClosedPipe]. A Read that waits in the
+// underlying reader returns when that does. Close does not wait for a Write that is
+// stuck; it gives the diversion a tenth of a second to be written. It closes neither
+// the reader nor the writer, always returns nil, and may be called more than once.
 func (g *Guard) Close() error {
 	g.closed.Store(true)
+	g.wr.Close()
+	g.diverted.flush()
 	return nil
 }
 
-// Writer returns the guard's output, the same each time. What is written to it
-// goes to the underlying writer under the lock that the guard's own answers
-// take, so that neither ends up within the other. It is safe for concurrent use.
-func (g *Guard) Writer() io.WriteCloser { return &g.wr }
-
-type writer struct {
-	g      *Guard
-	closed atomic.Bool
-}
-
-// Write writes p to the underlying writer with one call.
-func (w *writer) Write(p []byte) (int, error) {
-	if w.closed.Load() || w.g.closed.Load() {
-		return 0, io.ErrClosedPipe
-	}
-	if w.g.out.w == nil {
-		return 0, errNoWriter
-	}
-	if err := w.g.out.write(p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// Close ends the server's output. The guard's own answers go on.
-func (w *writer) Close() error {
-	w.closed.Store(true)
-	return nil
+// Writer returns what the server is to write to, the same value each time. Its
+// Write takes bytes cut anywhere, from any goroutine. Each message in them, a JSON
+// object with "jsonrpc":"2.0" or a batch of such (with [WithAnyJSON] any object or
+// array), leaves as soon as it is whole: without the whitespace around it, with one
+// newline, in one write of the underlying writer, and never within an answer of the
+// guard's. A byte of a string that is not UTF-8 becomes U+FFFD. Messages that stand on
+// one line come apart, and a message and its newline may come in two Writes.
+//
+// What cannot become a message is diverted as it comes, to standard error unless
+// [WithDiversion] says otherwise. The beginning of a message is held until the rest
+// comes, a newline ends it, or it reaches [Limits].Held bytes. From a line that has
+// something else beside messages only a response leaves that the client waits for, so
+// that a request or notification which is logged before it is sent is not sent twice.
+//
+// Write returns the first error of the underlying writer, from then on: nothing follows
+// a line that was cut short. After Close of the Writer or of the guard it returns
+// [io.ErrClosedPipe]. Close diverts what is held and ends Read's wait for answers; it
+// closes nothing else, and the guard's own answers go on. With a nil underlying writer
+// Write fails.
+//
+// From the first call of Writer on, Read keeps count of the requests that it hands over.
+// At the end of input it returns io.EOF once each of them has a response written
+// through the Writer or was cancelled (notifications/cancelled), the drain time is over
+// (see [WithDrain]), or the Writer is closed; a failed write ends the wait with its
+// error. An open subscriptions/listen (MCP 2026-07-28) is not waited for. Ids are
+// compared as SDKs that decode them do: strings without their escapes, numbers as
+// float64. While it waits, Read hands the server a response to each request that the
+// server has sent itself, as nobody else can any more: an error with code -32000 and
+// message "Connection closed", or the result of a ping.
+func (g *Guard) Writer() io.WriteCloser {
+	g.wr.asked.Store(true)
+	return &g.wr
 }

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strconv"
 	"unicode/utf8"
 
+	"github.com/goccy/go-json"
 	"github.com/stdioguard/stdioguard/internal/jsonscan"
 )
 
@@ -170,17 +170,73 @@ func isInteger(value []byte) bool {
 	return len(digits) < len(most) || len(digits) == len(most) && string(digits) <= most
 }
 
-// isVersion reports whether a value is the string 2.0, plain or with escapes.
+// isVersion reports whether a value is the string 2.0.
 func isVersion(value []byte) bool {
-	if string(value) == `"2.0"` {
-		return true
+	return string(value) == `"2.0"` || isString(value) && string(shortString(value)) == "2.0"
+}
+
+// shortString returns the decoded content of a string. It decodes as much of it
+// as tells it from the strings that the guard knows, which are all shorter.
+func shortString(value []byte) []byte {
+	raw := value[1 : len(value)-1]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
 	}
-	// The longest spelling is three \uXXXX, and they are all ASCII.
-	if !isString(value) || len(value) > len(`"\u0032\u002e\u0030"`) {
-		return false
+	var decoded []byte
+	for len(decoded) < 32 && len(raw) > 0 {
+		r, size := jsonscan.DecodeRune(raw)
+		decoded = utf8.AppendRune(decoded, r)
+		raw = raw[size:]
 	}
-	decoded, err := strconv.Unquote(string(value))
-	return err == nil && decoded == "2.0"
+	return decoded
+}
+
+// A kind is what a message is to the one who keeps count of open requests.
+type kind uint8
+
+const (
+	other        kind = iota // a notification, or no message that is tracked
+	request                  // waits for a response with its id
+	ping                     // a request that any peer answers with an empty result
+	listen                   // a request that stays open by design (MCP 2026-07-28)
+	cancellation             // of the request with the id
+	response                 // to the request with the id
+	batch                    // of some of these
+)
+
+// kindOf returns the kind of a message and the id that it is about.
+func kindOf(m *jsonscan.Members, text []byte) (kind, []byte) {
+	id := member(m, text, nameID)
+	method := member(m, text, nameMethod)
+	switch {
+	case method == nil && id != nil && (m.Seen.Has(nameResult) || m.Seen.Has(nameError)):
+		return response, id
+	case !isString(method):
+		return other, nil
+	case id == nil:
+		if string(shortString(method)) == "notifications/cancelled" {
+			return cancellation, cancelledID(member(m, text, nameParams))
+		}
+		return other, nil
+	}
+	switch string(shortString(method)) {
+	case "ping":
+		return ping, id
+	case "subscriptions/listen":
+		return listen, id
+	}
+	return request, id
+}
+
+// cancelledID returns the requestId in the params of a cancellation.
+func cancelledID(params []byte) []byte {
+	var p struct {
+		RequestID json.RawMessage `json:"requestId"`
+	}
+	if len(params) == 0 || json.Unmarshal(params, &p) != nil {
+		return nil
+	}
+	return p.RequestID
 }
 
 // maxAnswerID bounds the id that an answer repeats, in bytes, quotes included.
@@ -248,6 +304,17 @@ func (v *verdict) appendAnswer(dst []byte, unknown Answers) []byte {
 		return append(dst, `"error":{"code":-32700,"message":"Parse error"}}`+"\n"...)
 	}
 	return append(dst, `"error":{"code":-32600,"message":"Invalid Request"}}`+"\n"...)
+}
+
+// appendClosed appends the line that settles a request of the server's which the
+// client can no longer respond to. A ping gets the result that any peer gives, as
+// go-sdk closes the session on one that fails.
+func appendClosed(dst, id []byte, isPing bool) []byte {
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
+	if isPing {
+		return append(dst, `,"result":{}}`+"\n"...)
+	}
+	return append(dst, `,"error":{"code":-32000,"message":"Connection closed"}}`+"\n"...)
 }
 
 // A FrameError says what was wrong with one line. Its Err is, or wraps, one of

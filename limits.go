@@ -2,7 +2,10 @@ package stdioguard
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"time"
 
 	"github.com/stdioguard/stdioguard/internal/jsonscan"
 )
@@ -12,6 +15,9 @@ const (
 	defaultLine    = 16<<20 - 1 // with its newline a line fills 16 MiB
 	defaultDepth   = 1000       // go-sdk ends the session at 1001
 	defaultAnswers = 256
+	defaultPending = 1 << 16
+	defaultHeld    = 64 << 20
+	defaultDrain   = 30 * time.Second
 )
 
 // answerBytes is the other bound on answers in a row: 20 KiB fit in every pipe
@@ -39,6 +45,19 @@ type Limits struct {
 	// programs that answer each other's errors cannot go on for ever.
 	// Default: 256. A negative value lifts both bounds.
 	Answers int
+
+	// Pending is how many requests are remembered as unanswered, in each
+	// direction, so that the end of input can wait for them. Past that, requests
+	// are passed on as ever and no longer waited for. The client's take 11 to 22
+	// bytes each, whatever the length of their ids.
+	// Default: 65 536. With a negative value none are.
+	Pending int
+
+	// Held is how many bytes the beginning of a message that the server has
+	// written may have at the end of a Write, waiting for the rest; at that size
+	// it is diverted. A message that comes whole in one Write has no limit.
+	// Default: 64 MiB. New panics on a negative value.
+	Held int
 }
 
 // withDefaults returns l with its zero fields filled in. It panics on a limit
@@ -50,6 +69,9 @@ func (l Limits) withDefaults() Limits {
 	if l.Depth < 0 || l.Depth > jsonscan.MaxDepth {
 		panic(fmt.Sprintf("stdioguard: Limits.Depth is %d, want 0 to %d", l.Depth, jsonscan.MaxDepth))
 	}
+	if l.Held < 0 {
+		panic(fmt.Sprintf("stdioguard: Limits.Held is %d, want at least 0", l.Held))
+	}
 	if l.Line == 0 {
 		l.Line = defaultLine
 	}
@@ -58,6 +80,12 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Answers == 0 {
 		l.Answers = defaultAnswers
+	}
+	if l.Pending == 0 {
+		l.Pending = defaultPending
+	}
+	if l.Held == 0 {
+		l.Held = defaultHeld
 	}
 	return l
 }
@@ -85,10 +113,12 @@ type config struct {
 	anyJSON  bool
 	logger   *slog.Logger
 	onReject func(*FrameError)
+	drain    time.Duration
+	divert   io.Writer
 }
 
 func newConfig(opts []Option) config {
-	var c config
+	c := config{drain: defaultDrain, divert: os.Stderr}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -130,3 +160,25 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l }
 // the guard, after the answer was written. No lock is held: f may call any
 // method of the guard but Read and WriteTo. The error is f's to keep.
 func WithRejectFunc(f func(*FrameError)) Option { return func(c *config) { c.onReject = f } }
+
+// WithDrain sets how long Read holds back the end of input, counted from that
+// end, while requests that it handed over have no response yet. Default: 30 s.
+// With 0 it does not wait. It panics on a negative time.
+//
+// It concerns a guard whose Writer was asked for; others do not wait. An SDK may
+// go on waiting for its handlers after that, for ever where one does not heed its
+// context: a program that must not outlive its input may exit once Read has
+// returned io.EOF.
+func WithDrain(d time.Duration) Option {
+	if d < 0 {
+		panic(fmt.Sprintf("stdioguard: WithDrain(%v), want at least 0", d))
+	}
+	return func(c *config) { c.drain = d }
+}
+
+// WithDiversion sets where the bytes go that the server writes and that are no
+// message. Default: os.Stderr. A nil w drops them. They are written by a
+// goroutine of the guard's, which runs while there are any, from a buffer of up
+// to 4 MiB; what a slow w leaves no room for is dropped, and counted in
+// Stats.DiversionLost.
+func WithDiversion(w io.Writer) Option { return func(c *config) { c.divert = w } }
