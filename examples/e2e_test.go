@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wait bounds each wait for a child. No test asserts how long anything takes, so
-// it only says how soon a test that hangs is given up.
+// wait bounds each wait for a child. It only says how soon a test that hangs is
+// given up.
 const wait = 30 * time.Second
 
 var programs string // the directory that holds the servers
@@ -43,9 +43,12 @@ func run(m *testing.M) int {
 // A server is one of the examples, and how its SDK words what it answers.
 type server struct {
 	program  string
-	content  string // of the result of a tool, with %s for the JSON string
-	notFound string // the error for the method "x"
-	tools    func() string
+	content  string                  // of the result of a tool, with %s for the JSON string
+	notFound string                  // the error for the method "x"
+	rewrites map[string]string       // ids that its answers spell in another way
+	question string                  // the params of the request that the tool ask makes
+	unheard  string                  // what ask returns, a JSON string, where the connection is closed
+	bare     func() (string, string) // bareAnswers
 }
 
 var servers = []*server{
@@ -53,42 +56,53 @@ var servers = []*server{
 		program:  "gosdk",
 		content:  `{"type":"text","text":%s}`,
 		notFound: `{"code":-32601,"message":"method not found: \"x\""}`,
+		rewrites: map[string]string{"9007199254740993": "9007199254740992", "-0": "0", `"\u0061"`: `"a"`, `"\ud800"`: "\"\ufffd\""},
+		question: `{"maxTokens":100,"messages":[{"content":{"type":"text","text":"Well?"},"role":"user"}]}`,
+		unheard:  `"no answer: calling \"sampling/createMessage\": Connection closed"`,
 	},
 	{
 		program:  "mcpgo",
 		content:  `{"type":"text","text":%s}`,
 		notFound: `{"code":-32601,"message":"Method x not found"}`,
+		rewrites: map[string]string{"9007199254740993": "9007199254740992", `"\u0061"`: `"a"`, `"\ud800"`: "\"\ufffd\""},
+		question: `{"messages":[{"role":"user","content":{"type":"text","text":"Well?"}}],"maxTokens":100}`,
+		unheard:  `"no answer: sampling request failed: Connection closed"`,
 	},
 	{
 		program:  "jrpc2",
 		content:  `{"text":%s,"type":"text"}`,
 		notFound: `{"code":-32601,"message":"method not found","data":"x"}`,
+		question: `{"maxTokens":100,"messages":[{"content":{"text":"Well?","type":"text"},"role":"user"}]}`,
+		unheard:  `"no answer: [-32000] Connection closed"`,
 	},
 }
 
 func init() {
 	for _, s := range servers {
-		s.tools = sync.OnceValue(s.bareTools)
+		s.bare = sync.OnceValues(s.bareAnswers)
 	}
 }
 
-// bareTools is what the server answers to tools/list as id 3 where no guard
-// stands in between, so that a guard which changes a byte is found out.
-func (s *server) bareTools() string {
+// bareAnswers is what the server answers to initialize as id 1 and tools/list as
+// id 3 where no guard stands in between, so that a guard which changes a byte is
+// found out.
+func (s *server) bareAnswers() (initialize, tools string) {
 	c, err := drive.Start(wait, programs, s.program, "-guard=false")
 	if err != nil {
-		return err.Error()
+		return err.Error(), err.Error()
 	}
 	defer c.Stop()
-	if err := c.Handshake(""); err != nil {
-		return err.Error()
-	}
-	c.SendString(drive.ListTools("3") + "\n")
-	line, err := c.Next()
+	c.SendString(drive.Initialize + "\n")
+	initialize, err = c.Next()
 	if err != nil {
-		return err.Error()
+		return err.Error(), err.Error()
 	}
-	return line
+	c.SendString(drive.Initialized + "\n" + drive.ListTools("3") + "\n")
+	tools, err = c.Next()
+	if err != nil {
+		return initialize, err.Error()
+	}
+	return initialize, tools
 }
 
 // An answer is one expected line of stdout.
@@ -121,7 +135,27 @@ func notFound(id string) answer {
 }
 
 func tools(id string) answer {
-	return func(s *server) string { return strings.Replace(s.tools(), `"id":3`, `"id":`+id, 1) }
+	return func(s *server) string {
+		_, tools := s.bare()
+		return strings.Replace(tools, `"id":3`, `"id":`+id, 1)
+	}
+}
+
+func initialized() answer {
+	return func(s *server) string {
+		initialize, _ := s.bare()
+		return initialize
+	}
+}
+
+// done answers a call of slow or deaf. The id is the call's.
+func done(id string) answer {
+	return func(s *server) string {
+		if rewritten, ok := s.rewrites[id]; ok {
+			id = rewritten
+		}
+		return echoed(id, `"done"`)(s)
+	}
 }
 
 // start runs a server up to the end of the handshake.
@@ -172,7 +206,9 @@ func finish(t *testing.T, s *server, c *drive.Child, id string) {
 }
 
 // each runs f for every server at once.
-func each(t *testing.T, f func(*testing.T, *server)) {
+func each(t *testing.T, f func(*testing.T, *server)) { eachOf(t, servers, f) }
+
+func eachOf(t *testing.T, servers []*server, f func(*testing.T, *server)) {
 	for _, s := range servers {
 		t.Run(s.program, func(t *testing.T) {
 			t.Parallel()

@@ -11,28 +11,42 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stdioguard/stdioguard"
 	"github.com/stdioguard/stdioguard/examples/internal/guardflag"
+	"github.com/stdioguard/stdioguard/examples/internal/tools"
 )
 
 func main() {
 	// The guard has a limit of its own, which costs a caller one line and not
 	// the session; so the SDK's is switched off unless a test wants both.
 	sdkLine := flag.Int("sdk-line", -1, "the SDK's MaxLineLength behind the guard; 0 is the SDK's default")
+	keepAlive := flag.Duration("keepalive", 0, "how often the server pings the client; 0: never")
 	guarded, opts := guardflag.Parse()
 
-	var transport mcp.Transport = &mcp.StdioTransport{}
-	if guarded {
-		g := stdioguard.New(os.Stdin, os.Stdout, opts...)
-		transport = &mcp.IOTransport{Reader: g, Writer: g.Writer(), MaxLineLength: *sdkLine}
-	}
-	if err := newServer().Run(context.Background(), transport); err != nil {
+	if err := run(guarded, *sdkLine, *keepAlive, opts); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func newServer() *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "gosdk", Version: "v1.0.0"}, nil)
+func run(guarded bool, sdkLine int, keepAlive time.Duration, opts []stdioguard.Option) error {
+	var transport mcp.Transport = &mcp.StdioTransport{}
+	if guarded {
+		g := stdioguard.New(os.Stdin, os.Stdout, opts...)
+		defer g.Close()
+		transport = &mcp.IOTransport{Reader: guardflag.Input(g), Writer: g.Writer(), MaxLineLength: sdkLine}
+	}
+	return newServer(keepAlive).Run(context.Background(), transport)
+}
+
+func newServer(keepAlive time.Duration) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "gosdk", Version: "v1.0.0"}, &mcp.ServerOptions{KeepAlive: keepAlive})
 	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "returns its text"}, echo)
-	mcp.AddTool(s, &mcp.Tool{Name: "slow", Description: "takes 300 ms"}, slow)
+	mcp.AddTool(s, &mcp.Tool{Name: "ask", Description: "asks the client's model, and tells what came of it"}, ask)
+	for _, t := range tools.All {
+		mcp.AddTool(s, &mcp.Tool{Name: t.Name, Description: t.Description},
+			func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+				s, err := t.Call(ctx)
+				return text(s), nil, err
+			})
+	}
 	return s
 }
 
@@ -44,13 +58,15 @@ func echo(_ context.Context, _ *mcp.CallToolRequest, in echoInput) (*mcp.CallToo
 	return text(in.Text), nil, nil
 }
 
-func slow(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
-	select {
-	case <-time.After(300 * time.Millisecond):
-		return text("done"), nil, nil
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+func ask(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+	answer, err := req.Session.CreateMessage(ctx, &mcp.CreateMessageParams{
+		MaxTokens: 100,
+		Messages:  []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "Well?"}}},
+	})
+	if err != nil {
+		return text("no answer: " + err.Error()), nil, nil
 	}
+	return &mcp.CallToolResult{Content: []mcp.Content{answer.Content}}, nil, nil
 }
 
 func text(s string) *mcp.CallToolResult {

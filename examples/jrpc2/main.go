@@ -7,37 +7,49 @@ import (
 	"io"
 	"log"
 	"os"
-	"time"
 
 	"github.com/creachadair/jrpc2"
 	"github.com/creachadair/jrpc2/channel"
 	"github.com/creachadair/jrpc2/handler"
 	"github.com/stdioguard/stdioguard"
 	"github.com/stdioguard/stdioguard/examples/internal/guardflag"
+	"github.com/stdioguard/stdioguard/examples/internal/tools"
 )
 
 func main() {
 	guarded, opts := guardflag.Parse()
-
-	var in io.Reader = os.Stdin
-	var out io.WriteCloser = os.Stdout
-	if guarded {
-		g := stdioguard.New(os.Stdin, os.Stdout, opts...)
-		in, out = g, g.Writer()
-	}
-	srv := jrpc2.NewServer(methods, &jrpc2.ServerOptions{DisableBuiltin: true})
-	if err := srv.Start(channel.Line(in, out)).Wait(); err != nil {
+	if err := run(guarded, opts); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// What MCP asks of a server that has tools.
-var methods = handler.Map{
-	"initialize":                initialize,
-	"notifications/initialized": func(context.Context, *jrpc2.Request) (any, error) { return nil, nil },
-	"ping":                      func(context.Context, *jrpc2.Request) (any, error) { return struct{}{}, nil },
-	"tools/list":                func(context.Context, *jrpc2.Request) (any, error) { return toolList, nil },
-	"tools/call":                callTool,
+func run(guarded bool, opts []stdioguard.Option) error {
+	var in io.Reader = os.Stdin
+	var out io.WriteCloser = os.Stdout
+	if guarded {
+		g := stdioguard.New(os.Stdin, os.Stdout, opts...)
+		defer g.Close()
+		in, out = guardflag.Input(g), g.Writer()
+	}
+	srv := jrpc2.NewServer(methods(), &jrpc2.ServerOptions{
+		DisableBuiltin: true,
+		AllowPush:      true, // for ask
+		Concurrency:    32,   // calls at a time; the default is one per processor
+	})
+	return srv.Start(channel.Line(in, out)).Wait()
+}
+
+// methods is what MCP asks of a server that has tools. It may ignore
+// cancellations, and does.
+func methods() handler.Map {
+	return handler.Map{
+		"initialize":                initialize,
+		"notifications/initialized": func(context.Context, *jrpc2.Request) (any, error) { return nil, nil },
+		"notifications/cancelled":   func(context.Context, *jrpc2.Request) (any, error) { return nil, nil },
+		"ping":                      func(context.Context, *jrpc2.Request) (any, error) { return struct{}{}, nil },
+		"tools/list":                func(context.Context, *jrpc2.Request) (any, error) { return toolList(), nil },
+		"tools/call":                callTool,
+	}
 }
 
 func initialize(_ context.Context, req *jrpc2.Request) (any, error) {
@@ -54,12 +66,22 @@ func initialize(_ context.Context, req *jrpc2.Request) (any, error) {
 	}, nil
 }
 
-var toolList = handler.Obj{"tools": []any{
-	handler.Obj{"name": "echo", "description": "returns its text", "inputSchema": handler.Obj{
-		"type": "object", "properties": handler.Obj{"text": handler.Obj{"type": "string"}}, "required": []string{"text"},
-	}},
-	handler.Obj{"name": "slow", "description": "takes 300 ms", "inputSchema": handler.Obj{"type": "object"}},
-}}
+func toolList() handler.Obj {
+	list := []any{
+		handler.Obj{"name": "echo", "description": "returns its text", "inputSchema": handler.Obj{
+			"type": "object", "properties": handler.Obj{"text": handler.Obj{"type": "string"}}, "required": []string{"text"},
+		}},
+		tool("ask", "asks the client's model, and tells what came of it"),
+	}
+	for _, t := range tools.All {
+		list = append(list, tool(t.Name, t.Description))
+	}
+	return handler.Obj{"tools": list}
+}
+
+func tool(name, description string) handler.Obj {
+	return handler.Obj{"name": name, "description": description, "inputSchema": handler.Obj{"type": "object"}}
+}
 
 func callTool(ctx context.Context, req *jrpc2.Request) (any, error) {
 	var call struct {
@@ -74,15 +96,33 @@ func callTool(ctx context.Context, req *jrpc2.Request) (any, error) {
 	switch call.Name {
 	case "echo":
 		return text(call.Arguments.Text), nil
-	case "slow":
-		select {
-		case <-time.After(300 * time.Millisecond):
-			return text("done"), nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
+	case "ask":
+		return ask(ctx)
+	}
+	for _, t := range tools.All {
+		if t.Name == call.Name {
+			s, err := t.Call(ctx)
+			return text(s), err
 		}
 	}
 	return nil, jrpc2.Errorf(jrpc2.InvalidParams, "unknown tool %q", call.Name)
+}
+
+func ask(ctx context.Context) (any, error) {
+	rsp, err := jrpc2.ServerFromContext(ctx).Callback(ctx, "sampling/createMessage", handler.Obj{
+		"maxTokens": 100,
+		"messages":  []any{handler.Obj{"role": "user", "content": handler.Obj{"type": "text", "text": "Well?"}}},
+	})
+	if err != nil {
+		return text("no answer: " + err.Error()), nil
+	}
+	var answer struct {
+		Content any `json:"content"`
+	}
+	if err := rsp.UnmarshalResult(&answer); err != nil {
+		return nil, err
+	}
+	return handler.Obj{"content": []any{answer.Content}}, nil
 }
 
 func text(s string) handler.Obj {

@@ -10,13 +10,23 @@ import (
 // The messages of a client, each without its newline.
 const (
 	Initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` +
-		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"drive","version":"1"}}}`
+		`{"protocolVersion":"2025-06-18","capabilities":{"sampling":{}},"clientInfo":{"name":"drive","version":"1"}}}`
 	Initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 
 // ListTools is a tools/list request.
 func ListTools(id string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list"}`
+}
+
+// Call is a tools/call request for a tool that takes no arguments.
+func Call(id, tool string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":{}}}`
+}
+
+// Cancel is the notification that cancels a request.
+func Cancel(id string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`
 }
 
 // Handshake opens the session, with prefix before the first request.

@@ -1,0 +1,47 @@
+// Package tools holds the tools that the example servers have in common, so that
+// each server shows its SDK and the guard and little else.
+package tools
+
+import (
+	"context"
+	"flag"
+	"time"
+)
+
+var takes = flag.Duration("takes", 300*time.Millisecond, "how long the tools slow and deaf take")
+
+// A Tool takes no arguments and returns a text.
+type Tool struct {
+	Name, Description string
+	Call              func(context.Context) (string, error)
+}
+
+// All are the tools that tell apart how servers end: what they do when their
+// context ends first.
+var All = []Tool{
+	{"slow", "takes a while, and gives up with its context", slow},
+	{"deaf", "takes a while, whatever becomes of its context", deaf},
+	{"hang", "waits for the end of its context", hang},
+	{"stuck", "never returns", stuck},
+}
+
+func slow(ctx context.Context) (string, error) {
+	select {
+	case <-time.After(*takes):
+		return "done", nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func deaf(context.Context) (string, error) {
+	time.Sleep(*takes)
+	return "done", nil
+}
+
+func hang(ctx context.Context) (string, error) {
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+func stuck(context.Context) (string, error) { select {} }
