@@ -5,21 +5,23 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
 	goccy "github.com/goccy/go-json"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/stdioguard/stdioguard"
 	"github.com/stdioguard/stdioguard/internal/jsonscan"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A slowText is a JSON text as RFC 8259's grammar reads it, one byte at a time:
@@ -1095,4 +1097,517 @@ func TestGoccyAgrees(t *testing.T) {
 		}
 		assert.Equal(t, status == jsonscan.Valid, goccy.Valid([]byte(line)), "%.200q", line)
 	}
+}
+
+// A slowWriter is the second opinion on what becomes of a server's output. It
+// reads whatever is undecided again from its start with every Write, and asks
+// encoding/json about everything that slowText does not know.
+type slowWriter struct {
+	t       testing.TB
+	anyJSON bool
+	limit   int             // Limits.Held
+	pending map[string]bool // keys of the client's requests
+
+	held  []byte // the beginning of a message at the end of the last Write
+	mixed bool   // the line holds something else than messages and whitespace
+
+	out      []string
+	diverted []byte
+	account  []byte // what left or was diverted, as it was written, in order
+}
+
+func newSlowWriter(t testing.TB, conf outConf) *slowWriter {
+	w := &slowWriter{t: t, anyJSON: conf.anyJSON, limit: conf.limits.Held, pending: map[string]bool{}}
+	if w.limit == 0 {
+		w.limit = 64 << 20
+	}
+	for _, id := range pendingIDs {
+		w.pending[idKey(t, []byte(id))] = true
+	}
+	return w
+}
+
+func (w *slowWriter) write(p []byte) {
+	in := slices.Concat(w.held, p)
+	w.held = nil
+	for len(in) > 0 {
+		line, rest, ended := bytes.Cut(in, []byte("\n"))
+		w.part(line, ended)
+		if ended {
+			w.blank([]byte("\n"))
+			w.mixed = false
+		}
+		in = rest
+	}
+	if len(w.held) >= w.limit {
+		w.divert(w.held)
+		w.held, w.mixed = nil, true
+	}
+}
+
+// close diverts what is held.
+func (w *slowWriter) close() {
+	w.divert(w.held)
+	w.held = nil
+}
+
+func (w *slowWriter) divert(b []byte) {
+	w.diverted = append(w.diverted, b...)
+	w.account = append(w.account, b...)
+}
+
+// blank is whitespace or a byte order mark, which is text where text is.
+func (w *slowWriter) blank(b []byte) {
+	if w.mixed {
+		w.divert(b)
+	}
+}
+
+// undecided is how many bytes of text may be held because they could begin a
+// byte order mark, though that would be text as well.
+func (w *slowWriter) undecided() int {
+	for n := len(bom) - 1; n > 0; n-- {
+		if w.mixed && len(w.held) == 0 && bytes.HasSuffix(w.diverted, []byte(bom[:n])) {
+			return n
+		}
+	}
+	return 0
+}
+
+// A piece is what a part of a line is made of.
+type piece struct {
+	kind pieceKind
+	raw  []byte
+	good []byte // a whole value with U+FFFD for what is not UTF-8
+}
+
+type pieceKind int
+
+const (
+	isText pieceKind = iota
+	isBlank
+	isValue // an array or object that is whole
+	isOpen  // the beginning of a message or of a byte order mark
+)
+
+// part reads as much of a line as one Write has.
+func (w *slowWriter) part(line []byte, ended bool) {
+	pieces := piecesOf(line, ended)
+	for _, p := range pieces {
+		w.mixed = w.mixed || p.kind == isText || p.kind == isValue && !w.isMessage(p.good)
+	}
+	for _, p := range pieces {
+		switch {
+		case p.kind == isOpen && w.mixed && p.raw[0] == bom[0]:
+			w.divert(p.raw) // the mark itself would be text here
+		case p.kind == isOpen:
+			w.held = p.raw
+		case p.kind == isBlank:
+			w.blank(p.raw)
+		case p.kind == isValue && w.isMessage(p.good) && (!w.mixed || w.isAwaited(p.good)):
+			w.out = append(w.out, string(p.good))
+			w.account = append(w.account, p.raw...)
+			w.settle(p.good)
+		default:
+			w.divert(p.raw)
+		}
+	}
+}
+
+func piecesOf(line []byte, ended bool) (all []piece) {
+	for len(line) > 0 {
+		n, kind, good := 1, isText, []byte(nil)
+		switch rest := string(line); {
+		case line[0] == '{' || line[0] == '[':
+			var status jsonscan.Status
+			n, status, good = readLeniently(line)
+			switch {
+			case status == jsonscan.Valid:
+				kind = isValue
+			case status == jsonscan.Truncated && !ended:
+				kind = isOpen
+			default:
+				all = append(all, brokenOff(line[:n])...)
+				line = line[n:]
+				continue
+			}
+		case strings.HasPrefix(rest, bom):
+			n, kind = len(bom), isBlank
+		case strings.HasPrefix(bom, rest) && !ended:
+			n, kind = len(rest), isOpen
+		case strings.IndexByte(" \t\r", line[0]) >= 0:
+			kind = isBlank
+		}
+		all = append(all, piece{kind, line[:n], good})
+		line = line[n:]
+	}
+	return all
+}
+
+// readLeniently reads the array or object that text begins with, up to its end
+// or its first fault, over strings that are not UTF-8. Good is the value with
+// each byte replaced that is not; it may be longer.
+func readLeniently(text []byte) (n int, status jsonscan.Status, good []byte) {
+	good = slices.Clone(text)
+	for replaced := 0; ; {
+		s := &slowText{text: good, depth: jsonscan.MaxDepth}
+		s.container(good[0])
+		if s.status != jsonscan.UTF8 {
+			grown := replaced * (len("\ufffd") - 1)
+			return s.at - grown, s.status, good[:s.at]
+		}
+		bad := 1 // as many as stand together
+		for isBadByte(good[s.at+bad:]) {
+			bad++
+		}
+		replaced += bad
+		good = slices.Concat(good[:s.at], []byte(strings.Repeat("\ufffd", bad)), good[s.at+bad:])
+	}
+}
+
+func isBadByte(b []byte) bool {
+	r, size := utf8.DecodeRune(b)
+	return r == utf8.RuneError && size == 1
+}
+
+// brokenOff reads what stands before a fault: the containers that are whole, and
+// text.
+func brokenOff(text []byte) (all []piece) {
+	type span struct{ from, to int }
+	var open []int
+	var whole []span
+	inString := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			open = append(open, i)
+		case c == '}' || c == ']':
+			from := open[len(open)-1]
+			open = open[:len(open)-1]
+			for len(whole) > 0 && whole[len(whole)-1].from > from {
+				whole = whole[:len(whole)-1]
+			}
+			whole = append(whole, span{from, i + 1})
+		}
+	}
+	at := 0
+	for _, s := range append(whole, span{len(text), len(text)}) {
+		if at < s.from {
+			all = append(all, piece{isText, text[at:s.from], nil})
+		}
+		if s.from < s.to {
+			_, _, good := readLeniently(text[s.from:s.to])
+			all = append(all, piece{isValue, text[s.from:s.to], good})
+		}
+		at = s.to
+	}
+	return all
+}
+
+func (w *slowWriter) isMessage(value []byte) bool {
+	if w.anyJSON {
+		return true
+	}
+	if value[0] == '{' {
+		return isVersioned(w.t, value)
+	}
+	elements := elementsOf(w.t, value)
+	return len(elements) > 0 && !slices.ContainsFunc(elements, func(e json.RawMessage) bool {
+		return e[0] != '{' || !isVersioned(w.t, e)
+	})
+}
+
+func elementsOf(t testing.TB, array []byte) (elements []json.RawMessage) {
+	require.NoError(t, json.Unmarshal(array, &elements))
+	return elements
+}
+
+// isVersioned reports whether an object has "jsonrpc":"2.0", where it has more
+// than one first.
+func isVersioned(t testing.TB, object []byte) bool {
+	var version any
+	value := lookUp(membersOf(t, object), "jsonrpc").value
+	if value != nil {
+		require.NoError(t, json.Unmarshal(value, &version))
+	}
+	return version == "2.0"
+}
+
+// isAwaited reports whether a value is the response to a request that is pending.
+func (w *slowWriter) isAwaited(value []byte) bool { return w.pending[responseTo(w.t, value)] }
+
+// responseTo is the key of the request that a value is the response to, or "".
+func responseTo(t testing.TB, value []byte) string {
+	members := membersOf(t, value)
+	if !isVersionedOrNil(t, value) || lookUp(members, "method").count > 0 ||
+		lookUp(members, "result").count+lookUp(members, "error").count == 0 {
+		return ""
+	}
+	return idKey(t, lookUp(members, "id").value)
+}
+
+func isVersionedOrNil(t testing.TB, value []byte) bool {
+	return value[0] == '{' && isVersioned(t, value)
+}
+
+// idKey is the same for ids that a peer may write for one another, or "".
+func idKey(t testing.TB, id []byte) string {
+	switch {
+	case isString(id):
+		var s string
+		require.NoError(t, json.Unmarshal(id, &s))
+		return "string " + s
+	case isNumber(id):
+		f, _ := strconv.ParseFloat(string(id), 64) // ±Inf where it is out of range
+		if f == 0 {
+			f = 0 // also for -0
+		}
+		return "number " + strconv.FormatUint(math.Float64bits(f), 16)
+	}
+	return ""
+}
+
+func (w *slowWriter) settle(message []byte) {
+	if message[0] == '{' {
+		delete(w.pending, responseTo(w.t, message))
+		return
+	}
+	for _, e := range elementsOf(w.t, message) {
+		if e[0] == '{' {
+			delete(w.pending, responseTo(w.t, e))
+		}
+	}
+}
+
+// The tables' expectations were written by hand. So that neither they nor the
+// reference are wrong alone, they must agree with each other.
+func TestTheSlowWriterAgreesWithTheTables(t *testing.T) {
+	for _, row := range outRows() {
+		for _, run := range row.runs() {
+			if len(run.writes) > 1<<10 {
+				continue // it would read all of it again each time
+			}
+			t.Run(row.name+"/"+run.name, func(t *testing.T) {
+				slow := newSlowWriter(t, row.outConf)
+				for _, p := range run.writes {
+					slow.write([]byte(p))
+				}
+				assert.Equal(t, run.out, slow.out)
+				assertSame(t, run.diverted, string(slow.diverted), "diverted")
+				assertSame(t, run.held, string(slow.held), "held")
+			})
+		}
+	}
+}
+
+// A drawnOutput is what a server writes, as the fuzzer draws it.
+type drawnOutput struct {
+	outConf
+	writes [][]byte
+}
+
+// The bytes from 0x80 on stand for whole tokens where the fuzzer says so, so
+// that it finds messages on its own.
+var outTokens = []string{
+	note, response("1"), response("2"), response(`"a"`), response("9"), request("7"),
+	`{"jsonrpc":"2.0","id":-0.0,"error":{}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
+	`{"jsonrpc":"2.0"`, `"jsonrpc":"2.0"`, `,"id":1`, `,"result":`, `,"method":"`, `[`, `{`, `]`, `}`, `"`, `\`, `,`, `:`,
+	`{}`, `[]`, `{"a":`, `"{"`, `"[\"`, "\n", "\r\n", " ", "\t", "text ", "null", bom, bom[:1], bom[1:2], bom[2:],
+	"\xff", "\xe2\x82", "\x00", "\x01", "é", `\u00e9`, `\ud800`, "-0", "1e400", `[` + response("1") + `,` + response("2") + `]`,
+}
+
+func drawOutput(in, cuts []byte, held, flags uint8) drawnOutput {
+	d := drawnOutput{outConf: outConf{limits: stdioguard.Limits{Held: int(held)}, anyJSON: flags&1 != 0}}
+	if flags&2 != 0 {
+		var b []byte
+		for _, c := range in {
+			if i := int(c) - 0x80; i >= 0 {
+				b = append(b, outTokens[i%len(outTokens)]...)
+			} else {
+				b = append(b, c)
+			}
+		}
+		in = b
+	}
+	for i := 0; len(in) > 0; i++ {
+		n := len(in)
+		if len(cuts) > 0 {
+			n = min(n, 1+int(cuts[i%len(cuts)]))
+		}
+		d.writes = append(d.writes, in[:n])
+		in = in[n:]
+	}
+	return d
+}
+
+func (d drawnOutput) size() (n int) {
+	for _, p := range d.writes {
+		n += len(p)
+	}
+	return n
+}
+
+// FuzzWriter: for any bytes, cut anywhere, what leaves and what is diverted is
+// what the reference says, at the time it says it; and it is everything.
+func FuzzWriter(f *testing.F) {
+	seedWriter(f)
+	f.Fuzz(func(t *testing.T, in, cuts []byte, held, flags uint8) {
+		d := drawOutput(in, cuts, held, flags)
+		if d.size() > 2<<10 {
+			t.Skip("too long for a slow reading")
+		}
+		slow := newSlowWriter(t, d.outConf)
+		s := newOutput(t, d.outConf)
+		for i, p := range d.writes {
+			slow.write(p)
+			s.write(p)
+			require.Equal(t, slow.out, s.client.lines, "left after Write %d of %q", i, d.writes)
+			require.Equal(t, len(slow.pending), s.guard.Stats().Pending, "pending after Write %d of %q", i, d.writes)
+			least := len(slow.diverted) - slow.undecided()
+			diverted := int(s.guard.Stats().Diverted)
+			require.True(t, least <= diverted && diverted <= len(slow.diverted), "diverted %d to %d, not %d, after Write %d of %q", least, len(slow.diverted), diverted, i, d.writes)
+		}
+		slow.close()
+		s.close()
+		require.Equal(t, string(slow.diverted), s.log.String(), "diverted of %q", d.writes)
+		require.Equal(t, stdioguard.Stats{
+			Lines: int64(len(pendingIDs)), Forwarded: int64(len(pendingIDs)), BytesIn: s.bytesIn,
+			Written: int64(len(slow.out)), Diverted: int64(len(slow.diverted)), Pending: len(slow.pending),
+		}, s.guard.Stats())
+		require.Equal(t, unspaced(bytes.Join(d.writes, nil)), unspaced(slow.account), "every byte is accounted for")
+	})
+}
+
+// unspaced takes out whitespace and byte order marks, those too that come to be
+// when others are taken out.
+func unspaced(b []byte) string {
+	s := strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "").Replace(string(b))
+	for strings.Contains(s, bom) {
+		s = strings.ReplaceAll(s, bom, "")
+	}
+	return s
+}
+
+func seedWriter(f *testing.F) {
+	for i, row := range outRows() {
+		if len(row.in) > 1<<10 {
+			continue
+		}
+		flags := uint8(0)
+		if row.anyJSON {
+			flags = 1
+		}
+		whole := []byte(strings.ReplaceAll(row.in, "§", ""))
+		f.Add(whole, []byte{}, uint8(row.limits.Held), flags)
+		f.Add(whole, []byte{0}, uint8(row.limits.Held), flags)
+		f.Add(slices.Concat(whole, whole), []byte{byte(i), 3, byte(i * 7)}, uint8(i*5), uint8(i))
+	}
+	r := rand.New(rand.NewPCG(3, 0))
+	for i := range 64 {
+		in := make([]byte, 1+r.IntN(24))
+		for k := range in {
+			in[k] = byte(0x80 + r.IntN(len(outTokens)))
+		}
+		f.Add(in, []byte{byte(r.IntN(64)), byte(r.IntN(8))}, uint8(0), uint8(2+i%2))
+	}
+}
+
+// A drawnWriter is one goroutine of a server: its messages, and how it cuts them.
+type drawnWriter struct {
+	messages []string
+	writes   []string
+}
+
+func drawWriter(r *rand.Rand, self, n int) (w drawnWriter) {
+	for i := range n {
+		name := fmt.Sprintf(`"%d-%d"`, self, i)
+		text := strings.Repeat("t", r.IntN(1+r.IntN(300)))
+		m := []string{
+			`{"jsonrpc":"2.0","id":` + name + `,"result":"` + text + `"}`,
+			`{"jsonrpc":"2.0","method":"n","params":[` + name + `,"` + text + `"]}`,
+			`[{"jsonrpc":"2.0","id":` + name + `,"result":"` + text + `"},` + note + `]`,
+		}[r.IntN(3)]
+		w.messages = append(w.messages, m+"\n")
+		body, end := m, []string{"\n", "\r\n", " \n"}[r.IntN(3)]
+		switch r.IntN(3) {
+		case 0:
+			w.writes = append(w.writes, body+end)
+		case 1:
+			w.writes = append(w.writes, body, end)
+		default:
+			w.writes = append(w.writes, bom+" "+body, end)
+		}
+	}
+	return w
+}
+
+// FuzzWriterConcurrent: however many goroutines write messages, and however they
+// write the newlines, while the guard answers bad lines, the client gets every
+// message and every answer on a line of its own, each writer's in their order.
+func FuzzWriterConcurrent(f *testing.F) {
+	for i := range uint8(16) {
+		f.Add(uint64(i), i%6, i*3, i*5)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, writers, each, bad uint8) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		all := make([]drawnWriter, 1+writers%6)
+		owner := map[string]int{}
+		for i := range all {
+			all[i] = drawWriter(r, i, int(each)%24)
+			for _, m := range all[i].messages {
+				owner[m] = i
+			}
+		}
+		bads := int(bad) % 48
+		sent := concurrently(t, all, bads)
+		next := make([]int, len(all))
+		for _, line := range sent {
+			if line == parseError("null") {
+				bads--
+				continue
+			}
+			i, known := owner[line]
+			require.True(t, known, "nobody wrote %q", line)
+			require.Equal(t, all[i].messages[next[i]], line, "writer %d's messages in their order", i)
+			next[i]++
+		}
+		require.Zero(t, bads, "answers that were not given")
+		for i := range all {
+			require.Len(t, all[i].messages, next[i], "writer %d's messages", i)
+		}
+	})
+}
+
+// concurrently lets all write at once while bad lines are read, and returns what
+// the client got, a Write each.
+func concurrently(t *testing.T, all []drawnWriter, bads int) (sent []string) {
+	// The guard's own lock alone keeps this safe, as the race detector can see.
+	client := writerFunc(func(p []byte) (int, error) {
+		sent = append(sent, string(p))
+		return len(p), nil
+	})
+	in := strings.NewReader(strings.Repeat("x\n", bads))
+	g := stdioguard.New(in, client, stdioguard.WithLimits(stdioguard.Limits{Answers: -1}), stdioguard.WithDiversion(nil))
+	w := g.Writer()
+	var running sync.WaitGroup
+	for _, writer := range all {
+		running.Go(func() {
+			for _, p := range writer.writes {
+				n, err := w.Write([]byte(p))
+				assert.NoError(t, err)
+				assert.Len(t, p, n)
+			}
+		})
+	}
+	got, err := io.ReadAll(g)
+	require.NoError(t, err)
+	require.Empty(t, got)
+	running.Wait()
+	require.Zero(t, g.Stats().Diverted)
+	return sent
 }

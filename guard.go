@@ -59,13 +59,13 @@ type Guard struct {
 	answer    []byte // the last answer, kept for its memory
 	flood     flood
 	counts    Stats
-	events    []event   // of the lines that wait, not yet in pending and own
-	endTime   time.Time // when the wait at the end of input is over
-	err       error     // of a failed answer, or of the drain: what Read returns from now on
+	events    []event // of the lines that wait, not yet in pending and own
+	err       error   // what Read returns from now on
 
 	closed  atomic.Bool
-	written atomic.Int64  // messages of the server's
-	wake    chan struct{} // a Read that drains has to look again
+	endedAt atomic.Pointer[time.Time] // when the input ended; nil while it has not
+	written atomic.Int64              // messages of the server's
+	wake    chan struct{}             // a Read that drains has to look again
 
 	mu      sync.Mutex
 	stats   Stats   // counts, as last published
@@ -197,15 +197,16 @@ func (g *Guard) ready(want int) error {
 		return g.err
 	}
 	err := g.advance(want)
-	if err != nil && (g.err != nil || !isTimeout(err)) {
-		g.calm()
+	if err == nil || g.err == nil && isTimeout(err) {
+		g.publish()
+		return err
 	}
+	g.calm()
 	g.publish()
 	if err == io.EOF {
-		if err = g.drain(); err != nil {
-			g.err = err
-		}
+		err = g.drain()
 	}
+	g.err = err
 	return err
 }
 
@@ -490,13 +491,11 @@ func (g *Guard) isPending(id []byte) bool {
 // drain holds back the end of input while the client waits for a response. It
 // returns nil when there is a line for the server, else what ends Read.
 func (g *Guard) drain() error {
-	if !g.wr.asked.Load() {
+	if !g.wr.asked.Load() || g.out.w == nil {
 		return io.EOF
 	}
-	if g.endTime.IsZero() {
-		g.endTime = time.Now().Add(g.cfg.drain)
-	}
-	over := time.NewTimer(time.Until(g.endTime))
+	g.inputEnds()
+	over := time.NewTimer(time.Until(g.endedAt.Load().Add(g.cfg.drain)))
 	defer over.Stop()
 	for {
 		if done, err := g.drained(); done || err != nil {
@@ -552,8 +551,15 @@ func (g *Guard) wakeUp() {
 // A Read that waits in the underlying reader returns when that does. CloseRead
 // does not wait, closes nothing, always returns nil, and may be called more than once.
 func (g *Guard) CloseRead() error {
+	g.inputEnds()
 	g.src.ended.Store(true)
 	return nil
+}
+
+// inputEnds notes the time, from which the drain time counts.
+func (g *Guard) inputEnds() {
+	now := time.Now()
+	g.endedAt.CompareAndSwap(nil, &now)
 }
 
 // Close makes Read return io.EOF from now on, also one that waits for answers, and

@@ -407,6 +407,7 @@ type diversion struct {
 
 	mu      sync.Mutex
 	buf     []byte        // to be written
+	writing int           // bytes that w has been given
 	idle    chan struct{} // closed when the goroutine has ended; nil if there was none
 	running bool
 	failed  bool
@@ -429,7 +430,7 @@ func (d *diversion) write(p []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.total += int64(len(p))
-	room := maxDiverted - len(d.buf)
+	room := maxDiverted - len(d.buf) - d.writing
 	if d.w == nil || d.failed {
 		room = 0
 	}
@@ -452,6 +453,7 @@ func (d *diversion) run(idle chan struct{}) {
 	for {
 		d.mu.Lock()
 		buf, d.buf = d.buf, buf[:0]
+		d.writing = len(buf)
 		d.running = len(buf) > 0
 		d.mu.Unlock()
 		if len(buf) == 0 {
@@ -463,7 +465,7 @@ func (d *diversion) run(idle chan struct{}) {
 		}
 		d.mu.Lock()
 		d.failed = true
-		d.lost += int64(len(buf)-n) + int64(len(d.buf))
+		d.lost += int64(len(buf)-max(0, min(n, len(buf)))) + int64(len(d.buf))
 		d.buf = nil
 		d.mu.Unlock()
 	}
