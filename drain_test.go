@@ -1187,3 +1187,21 @@ func TestWhatNobodyCanAnswerIsNotWaitedFor(t *testing.T) {
 		assert.Zero(t, time.Since(start))
 	})
 }
+
+// A server that asks again whenever it is told that nobody answers does not keep
+// the drain from ending.
+func TestAServerThatGoesOnAskingEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(t, steps(lines(request("1"))), stdioguard.WithDrain(time.Second))
+		p := make([]byte, 1000)
+		var err error
+		for n := 0; err == nil; n++ {
+			time.Sleep(time.Millisecond)
+			if _, err = s.guard.Read(p); err == nil {
+				s.write(request(fmt.Sprint(n)))
+			}
+		}
+		assert.Equal(t, io.EOF, err)
+		assert.InDelta(t, time.Second, time.Since(s.started), float64(10*time.Millisecond))
+	})
+}

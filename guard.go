@@ -495,7 +495,11 @@ func (g *Guard) drain() error {
 		return io.EOF
 	}
 	g.inputEnds()
-	over := time.NewTimer(time.Until(g.endedAt.Load().Add(g.cfg.drain)))
+	left := time.Until(g.endedAt.Load().Add(g.cfg.drain))
+	if left <= 0 {
+		return io.EOF // even if the server goes on asking the client
+	}
+	over := time.NewTimer(left)
 	defer over.Stop()
 	for {
 		if done, err := g.drained(); done || err != nil {
@@ -514,7 +518,7 @@ func (g *Guard) drain() error {
 func (g *Guard) drained() (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.pending.Len() == 0 || g.cfg.drain == 0 || g.wr.isClosed() {
+	if g.pending.Len() == 0 || g.wr.isClosed() {
 		return true, io.EOF
 	}
 	if err := g.out.failure(); err != nil {
@@ -594,7 +598,8 @@ func (g *Guard) Close() error {
 // closes nothing else, and the guard's own answers go on. With a nil underlying writer
 // Write fails.
 //
-// From the first call of Writer on, Read keeps count of the requests that it hands over.
+// From the first call of Writer on, which should come before the first Read, Read keeps
+// count of the requests that it hands over.
 // At the end of input it returns io.EOF once each of them has a response written
 // through the Writer or was cancelled (notifications/cancelled), the drain time is over
 // (see [WithDrain]), or the Writer is closed; a failed write ends the wait with its

@@ -41,8 +41,12 @@ type message struct {
 	repair   bool   // a string in it is not UTF-8
 }
 
-// keep bounds the memory that the writer keeps between two messages.
-const keep = 1 << 20
+// What the writer keeps between two Writes, in bytes for each of its buffers, and in
+// messages.
+const (
+	keep      = 1 << 20
+	keepFound = 1 << 10
+)
 
 // Write takes what a server writes: bytes cut anywhere. Each message in them
 // leaves, with one newline, in one write of the underlying writer; the rest is
@@ -55,12 +59,11 @@ func (w *writer) Write(p []byte) (int, error) {
 		return 0, io.ErrClosedPipe // though another Write be stuck
 	}
 	w.mu.Lock()
+	defer w.unlock() // also if the underlying writer panics
 	if w.scan == nil {
 		w.scan = newOutputScanner()
 	}
-	err := w.write(p)
-	w.unlock()
-	if err != nil {
+	if err := w.write(p); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -132,6 +135,8 @@ func (w *writer) hold(b []byte, from, end int) {
 		from = end
 	}
 	switch {
+	case from < end && from > 0 && cap(b) > keep && end-from < keep:
+		w.held = bytes.Clone(b[from:end])
 	case from < end && from > 0:
 		w.held = b[:copy(b, b[from:end])]
 	case from < end:
@@ -271,6 +276,9 @@ func (w *writer) flush(b []byte, from, to int) error {
 	found := w.found
 	defer clear(found) // their ids are part of the caller's slice
 	w.found = w.found[:0]
+	if cap(w.found) > keepFound {
+		w.found = nil
+	}
 	for _, m := range found {
 		if w.mixed && !(m.kind == response && w.g.isPending(m.id)) {
 			continue
@@ -291,6 +299,9 @@ func (w *writer) flush(b []byte, from, to int) error {
 
 // send writes one message.
 func (w *writer) send(b []byte, m message) error {
+	if w.isClosed() {
+		return io.ErrClosedPipe // while the message before this one was written
+	}
 	line := b[m.from : m.to+1]
 	if m.repair || b[m.to] != '\n' {
 		w.line = appendRepaired(w.line[:0], b[m.from:m.to])
@@ -459,16 +470,27 @@ func (d *diversion) run(idle chan struct{}) {
 		if len(buf) == 0 {
 			return
 		}
-		n, err := d.w.Write(buf)
-		if err == nil && n == len(buf) {
+		n, ok := d.give(buf)
+		if ok {
 			continue
 		}
 		d.mu.Lock()
 		d.failed = true
-		d.lost += int64(len(buf)-max(0, min(n, len(buf)))) + int64(len(d.buf))
+		d.lost += int64(len(buf)-n) + int64(len(d.buf))
 		d.buf = nil
 		d.mu.Unlock()
 	}
+}
+
+// give writes buf, and reports whether that went well. Nobody could recover a panic
+// of w on this goroutine, so it counts as a failure.
+func (d *diversion) give(buf []byte) (n int, ok bool) {
+	defer func() { recover() }()
+	n, err := d.w.Write(buf)
+	if n < 0 || n > len(buf) {
+		return 0, false
+	}
+	return n, err == nil && n == len(buf)
 }
 
 // flush waits a moment for what was diverted to be written.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -905,4 +906,69 @@ func BenchmarkWriteSmallPieces(b *testing.B) {
 			})
 		}
 	}
+}
+
+func TestAnUnderlyingWriterThatPanicsLeavesNoLock(t *testing.T) {
+	g := stdioguard.New(strings.NewReader(""), writerFunc(func([]byte) (int, error) { panic("in the middle of a line") }))
+	assert.Panics(t, func() { g.Writer().Write([]byte(note + "\n")) })
+	_, err := g.Writer().Write([]byte(note + "\n"))
+	assert.Equal(t, io.ErrShortWrite, err)
+	require.NoError(t, g.Close())
+	_, err = g.Writer().Write([]byte(note + "\n"))
+	assert.Equal(t, io.ErrClosedPipe, err)
+}
+
+func TestADiversionThatMisbehaves(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		w    writerFunc
+		lost int64
+	}{
+		{"it panics", func([]byte) (int, error) { panic("out of ink") }, 5},
+		{"it takes more than there is", func(p []byte) (int, error) { return len(p) + 1000, nil }, 5},
+		{"it takes less than nothing", func(p []byte) (int, error) { return -5, errors.New("no") }, 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := stdioguard.New(strings.NewReader(""), io.Discard, stdioguard.WithDiversion(tt.w))
+				for range 2 {
+					_, err := g.Writer().Write([]byte("text\n"))
+					require.NoError(t, err)
+					synctest.Wait()
+				}
+				assert.EqualValues(t, 10, g.Stats().Diverted)
+				assert.EqualValues(t, 5+tt.lost, g.Stats().DiversionLost)
+			})
+		})
+	}
+}
+
+// What is closed while a message is being written lets no further one out.
+func TestCloseBetweenTwoMessagesOfAWrite(t *testing.T) {
+	var out bytes.Buffer
+	var g *stdioguard.Guard
+	g = stdioguard.New(strings.NewReader(""), writerFunc(func(p []byte) (int, error) {
+		assert.NoError(t, g.Writer().Close())
+		return out.Write(p)
+	}))
+	_, err := g.Writer().Write([]byte(note + "\n" + note + "\n"))
+	assert.Equal(t, io.ErrClosedPipe, err)
+	assert.Equal(t, note+"\n", out.String())
+}
+
+func TestAWriteOfManyMessagesIsForgotten(t *testing.T) {
+	g := stdioguard.New(strings.NewReader(""), io.Discard)
+	many := []byte(strings.Repeat(note, 200_000) + "\n")
+	_, err := g.Writer().Write(many)
+	require.NoError(t, err)
+	many = nil
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	before := m.HeapAlloc
+	runtime.KeepAlive(g)
+	g = nil
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	assert.Less(t, int64(before)-int64(m.HeapAlloc), int64(2<<20), "what the guard held")
 }
