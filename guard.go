@@ -36,6 +36,7 @@ import (
 
 	"github.com/stdioguard/stdioguard/internal/ids"
 	"github.com/stdioguard/stdioguard/internal/jsonscan"
+	"github.com/stdioguard/stdioguard/internal/stdfd"
 )
 
 // A Guard reads lines and hands on those that are valid messages. It is an
@@ -52,6 +53,7 @@ type Guard struct {
 	wr       writer
 	diverted diversion
 	seeds    ids.Seeds
+	streams  *stdfd.Streams // of Stdio; nil for New
 
 	// Only Read and what it calls use these.
 	rejecting bool   // in.line is bad, and still to be dealt with
@@ -125,7 +127,7 @@ func New(r io.Reader, w io.Writer, opts ...Option) *Guard {
 	}
 	g.src = source{g: g, r: r}
 	g.in = framer{r: &g.src, limit: cfg.limits.Line}
-	g.out = output{w: w, onFail: g.wakeUp}
+	g.out = output{w: w, onFail: g.interrupt}
 	g.wr.g = g
 	return g
 }
@@ -501,17 +503,30 @@ func (g *Guard) drain() error {
 	}
 	over := time.NewTimer(left)
 	defer over.Stop()
+	var look <-chan time.Time
+	if g.streams != nil {
+		t := time.NewTicker(hangUpInterval)
+		defer t.Stop()
+		look = t.C
+	}
 	for {
 		if done, err := g.drained(); done || err != nil {
 			return err
 		}
 		select {
 		case <-g.wake:
+		case <-look:
+			if err := g.streams.HungUp(); err != nil {
+				return err
+			}
 		case <-over.C:
 			return io.EOF
 		}
 	}
 }
+
+// hangUpInterval is how often a drain looks whether the client is still there.
+const hangUpInterval = 50 * time.Millisecond
 
 // drained reports whether the wait is over, or interrupted: then a line waits to
 // be taken.
@@ -547,6 +562,14 @@ func (g *Guard) wakeUp() {
 	}
 }
 
+// interrupt ends the wait of a Read, as far as that is in the guard's hands.
+func (g *Guard) interrupt() {
+	g.wakeUp()
+	if g.streams != nil {
+		g.streams.Wake()
+	}
+}
+
 // CloseRead ends the input as if the underlying reader had. Whole lines that were
 // read are handed over, one without a newline is judged as at the end of input,
 // an error of the reader counts as its end. Then Read waits for answers and
@@ -557,6 +580,7 @@ func (g *Guard) wakeUp() {
 func (g *Guard) CloseRead() error {
 	g.inputEnds()
 	g.src.ended.Store(true)
+	g.interrupt()
 	return nil
 }
 
@@ -575,6 +599,9 @@ func (g *Guard) Close() error {
 	g.closed.Store(true)
 	g.wr.Close()
 	g.diverted.flush()
+	if g.streams != nil {
+		g.streams.Close()
+	}
 	return nil
 }
 
