@@ -4,8 +4,16 @@
 // A [Guard] stands between a server's standard streams and its SDK. Reading from
 // it gives whole, valid JSON-RPC 2.0 messages and nothing else:
 //
-//	g := stdioguard.New(os.Stdin, os.Stdout)
-//	err := server.Run(ctx, &mcp.IOTransport{Reader: g, Writer: g.Writer()})
+//	g, err := stdioguard.Stdio()
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer g.Close()
+//	err = server.Run(ctx, &mcp.IOTransport{Reader: g, Writer: g.Writer()})
+//
+// [Stdio] takes the process's standard streams for the protocol alone, so that what
+// else is printed cannot get into it. [New] guards any other streams. [Run] is for
+// SDKs that read os.Stdin and write os.Stdout themselves.
 //
 // A byte order mark at the start of any line is stripped and a blank line is
 // skipped. A line that is not JSON, not UTF-8, over the length or depth limit, or
