@@ -20,7 +20,7 @@ import (
 // the protocol, and a child cannot eat its input. Where standard error goes to the
 // client too (2>&1), descriptor 1 is the null device, as is the default diversion;
 // what the server itself writes to standard error is beyond the guard. A client
-// that hangs up is an error of Write and Read, not a death by SIGPIPE.
+// that hangs up is an error of Write and Read ([syscall.EPIPE]), not a death by SIGPIPE.
 //
 // The guard owns the moved descriptors. CloseRead and Close wake any Read; a failed
 // write or answer ends Read with its error; and a Read that waits for answers at the
@@ -28,8 +28,7 @@ import (
 // closes the descriptors and leaves 0 and 1 as they are, so that what main prints after
 // the session does not reach the client either.
 //
-// Stdio works once in a process; a second call is an error, as is a standard input or
-// output that is closed. It fails with [errors.ErrUnsupported] where it is not
+// Stdio works once in a process; a second call is an error. It fails with [errors.ErrUnsupported] where it is not
 // implemented: on systems other than Linux, macOS, the BSDs and Windows.
 //
 // The options are those of [New]. On Windows os.Stdin and os.Stdout are replaced
@@ -80,15 +79,17 @@ func (r *stdin) Read(p []byte) (int, error) {
 // returns nil before the input has ended, as it does if it only started something, Run
 // goes on until it has. When ctx is done, the input ends as with [Guard.CloseRead]; the
 // context that serve was given is cancelled once the answers are written or the drain
-// time is over.
+// time is over, a quarter of a second after the end of input, if serve has not
+// returned by then.
 //
 // Run returns when all output is written. A child process that was given os.Stdout can
 // keep the pipe open: Run waits for its end no longer than a second. Afterwards
 // os.Stdin is the null device and os.Stdout is standard error.
 //
 // What goes through the pipe is bytes, whoever wrote them: text that equals a message
-// cannot be told from it, and a child that is given os.Stdin or os.Stdout explicitly takes
-// part in the protocol. With an SDK that can be given streams, use [Stdio].
+// cannot be told from it, a request or notification that follows a print without a
+// newline is taken for text, and a child that is given os.Stdin or os.Stdout explicitly
+// takes part in the protocol. With an SDK that can be given streams, use [Stdio].
 func Run(ctx context.Context, serve func(context.Context) error, opts ...Option) error {
 	g, err := Stdio(opts...)
 	if err != nil {
@@ -103,14 +104,18 @@ func Run(ctx context.Context, serve func(context.Context) error, opts ...Option)
 
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	served := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		g.CloseRead()
 		p.awaitInputEnd(g.cfg.drain)
+		await(served, handOver) // a server that ends with its input ends without an error
 		cancel()
 	})
 	defer stop()
 
-	if err := serve(serving); err != nil {
+	err = serve(serving)
+	close(served)
+	if err != nil {
 		p.finish()
 		return err
 	}
@@ -136,7 +141,8 @@ type pipes struct {
 const (
 	// outputWait bounds the wait for the end of a pipe that a child may hold.
 	outputWait = time.Second
-	// handOver is what a server has to take its last lines after the drain time.
+	// handOver is what a server has to take its last lines after the drain time, and
+	// to end by itself after its input has.
 	handOver = 250 * time.Millisecond
 )
 
@@ -181,9 +187,7 @@ func (p *pipes) pumpOutput(w io.Writer) {
 // awaitInputEnd waits for the end of an input that is to end within the drain time.
 // A server that does not read what is left of it does not hold it up.
 func (p *pipes) awaitInputEnd(drain time.Duration) {
-	select {
-	case <-p.inputEnded:
-	case <-time.After(drain + handOver):
+	if !await(p.inputEnded, drain+handOver) {
 		p.feed.Close()
 	}
 }
@@ -191,9 +195,16 @@ func (p *pipes) awaitInputEnd(drain time.Duration) {
 // finish waits until what the server wrote is passed on.
 func (p *pipes) finish() {
 	p.out.Close()
+	await(p.outputEnded, outputWait)
+}
+
+// await waits for an event, but not for ever, and reports whether it came.
+func await(event <-chan struct{}, most time.Duration) bool {
 	select {
-	case <-p.outputEnded:
-	case <-time.After(outputWait):
+	case <-event:
+		return true
+	case <-time.After(most):
+		return false
 	}
 }
 
