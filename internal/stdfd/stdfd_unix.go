@@ -66,8 +66,17 @@ func take() (_ *Streams, err error) {
 		return nil, fmt.Errorf("standard input: %w", err)
 	}
 	widen(s.in)
+	// A file that is collected closes its descriptor, and one that the runtime has
+	// found to be non-blocking waits for what its descriptor was when it was made.
+	kept = []*os.File{os.Stdin, os.Stdout}
+	os.Stdin = os.NewFile(0, os.Stdin.Name())
+	os.Stdout = os.NewFile(1, os.Stdout.Name())
+	kept = append(kept, os.Stdin, os.Stdout)
 	return s, nil
 }
+
+// kept are all the files of descriptors 0 and 1.
+var kept []*os.File
 
 // sameFile reports whether two descriptors stand for the same file, or the second
 // for none.
