@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/stdioguard/stdioguard/internal/stdfd"
@@ -19,7 +20,9 @@ import (
 // fmt.Println, a logger that kept os.Stdout, cgo or a child prints cannot get into
 // the protocol, and a child cannot eat its input. Where standard error goes to the
 // client too (2>&1), descriptor 1 is the null device, as is the default diversion;
-// what the server itself writes to standard error is beyond the guard. A client
+// what the server itself writes to standard error is beyond the guard. Where nobody can
+// read standard error, a print ends the process by SIGPIPE, as a print there always does;
+// what the guard diverts does not. A client
 // that hangs up is an error of Write and Read ([syscall.EPIPE]), not a death by SIGPIPE.
 //
 // The guard owns the moved descriptors. CloseRead and Close wake any Read; a failed
@@ -40,9 +43,7 @@ func Stdio(opts ...Option) (*Guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stdioguard: %w", err)
 	}
-	if s.SameAsError() {
-		opts = append([]Option{WithDiversion(nil)}, opts...)
-	}
+	opts = append([]Option{WithDiversion(s.Diversion())}, opts...)
 	r := &stdin{streams: s}
 	g := New(r, s, opts...)
 	r.g = g
@@ -134,13 +135,16 @@ type pipes struct {
 	feed, drain   *os.File // the guard's ends of them
 
 	inputEnded  chan struct{}
-	inputErr    error // of the guard; good once inputEnded is closed
+	inputErr    error                     // of the guard; good once inputEnded is closed
+	outputEnd   atomic.Pointer[time.Time] // when a child that holds the pipe is no longer waited for
 	outputEnded chan struct{}
 }
 
 const (
-	// outputWait bounds the wait for the end of a pipe that a child may hold.
+	// outputWait bounds the wait for the end of a pipe that a child may hold, and
+	// maxLast what is taken from such a pipe after that.
 	outputWait = time.Second
+	maxLast    = 1 << 20
 	// handOver is what a server has to take its last lines after the drain time, and
 	// to end by itself after its input has.
 	handOver = 250 * time.Millisecond
@@ -179,9 +183,37 @@ func (p *pipes) pumpInput(g *Guard) {
 func (p *pipes) pumpOutput(w io.Writer) {
 	defer close(p.outputEnded)
 	defer p.drain.Close()
-	if _, err := io.Copy(w, p.drain); err != nil {
-		p.feed.Close()
+	buf := make([]byte, smallBuffer)
+	for last := maxLast; last > 0; {
+		over := p.finishing()
+		n, err := p.drain.Read(buf)
+		if _, err := w.Write(buf[:n]); err != nil {
+			p.feed.Close()
+			return
+		}
+		if err != nil {
+			return
+		}
+		if over {
+			last -= n
+		}
 	}
+}
+
+// finishing bounds the next read, once the server has closed its end of the pipe. It
+// reports whether outputWait is over, and only what is in the pipe is to be taken.
+func (p *pipes) finishing() (over bool) {
+	end := p.outputEnd.Load()
+	if end == nil {
+		return false
+	}
+	now := time.Now()
+	deadline := *end
+	if over = now.After(deadline); over {
+		deadline = now.Add(outputWait / 100)
+	}
+	p.drain.SetReadDeadline(deadline)
+	return over
 }
 
 // awaitInputEnd waits for the end of an input that is to end within the drain time.
@@ -192,10 +224,17 @@ func (p *pipes) awaitInputEnd(drain time.Duration) {
 	}
 }
 
-// finish waits until what the server wrote is passed on.
+// finish waits until what the server wrote is passed on, however slowly the client
+// takes it.
 func (p *pipes) finish() {
 	p.out.Close()
-	await(p.outputEnded, outputWait)
+	end := time.Now().Add(outputWait)
+	p.outputEnd.Store(&end)
+	if p.drain.SetReadDeadline(end) != nil {
+		await(p.outputEnded, outputWait) // Windows has none for a pipe
+		return
+	}
+	<-p.outputEnded
 }
 
 // await waits for an event, but not for ever, and reports whether it came.

@@ -20,7 +20,7 @@ import (
 type Streams struct {
 	in, out      int
 	wake, waking int // the wake pipe's ends
-	sameAsError  bool
+	stderr       *os.File
 
 	mu     sync.Mutex
 	users  int // calls that use the descriptors
@@ -41,6 +41,9 @@ func take() (_ *Streams, err error) {
 	if s.out, err = unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3); err != nil {
 		return nil, fmt.Errorf("standard output: %w", err)
 	}
+	if err = open2(); err != nil {
+		return nil, fmt.Errorf("standard error: %w", err)
+	}
 	pipe := make([]int, 2)
 	if err = unix.Pipe(pipe); err != nil {
 		return nil, fmt.Errorf("pipe: %w", err)
@@ -53,10 +56,11 @@ func take() (_ *Streams, err error) {
 		return nil, fmt.Errorf("%s: %w", os.DevNull, err)
 	}
 	defer unix.Close(null)
-	s.sameAsError = sameFile(1, 2)
 	stdout := 2
-	if s.sameAsError {
+	if sameFile(1, 2) {
 		stdout = null
+	} else if fd, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 3); err == nil {
+		s.stderr = os.NewFile(uintptr(fd), os.Stderr.Name())
 	}
 	if err = unix.Dup2(stdout, 1); err != nil {
 		return nil, fmt.Errorf("standard output: %w", err)
@@ -78,18 +82,36 @@ func take() (_ *Streams, err error) {
 // kept are all the files of descriptors 0 and 1.
 var kept []*os.File
 
-// sameFile reports whether two descriptors stand for the same file, or the second
-// for none.
-func sameFile(a, b int) bool {
-	var sa, sb unix.Stat_t
-	if unix.Fstat(b, &sb) != nil {
-		return true
+// open2 puts the null device on a descriptor 2 that is closed: the next descriptor
+// that is opened would be standard error.
+func open2() error {
+	var st unix.Stat_t
+	if unix.Fstat(2, &st) == nil {
+		return nil
 	}
-	return unix.Fstat(a, &sa) == nil && sa.Dev == sb.Dev && sa.Ino == sb.Ino
+	null, err := unix.Open(os.DevNull, unix.O_RDWR, 0)
+	if err != nil || null == 2 {
+		return err
+	}
+	defer unix.Close(null)
+	return unix.Dup2(null, 2)
 }
 
-// SameAsError reports whether standard error goes where standard output went.
-func (s *Streams) SameAsError() bool { return s.sameAsError }
+// sameFile reports whether two descriptors stand for the same file.
+func sameFile(a, b int) bool {
+	var sa, sb unix.Stat_t
+	return unix.Fstat(a, &sa) == nil && unix.Fstat(b, &sb) == nil && sa.Dev == sb.Dev && sa.Ino == sb.Ino
+}
+
+// Diversion returns where to write what is not for the client: standard error, or nil
+// if that goes to the client too. It is a descriptor of its own, for a write to 2 that
+// nobody reads kills a Go program.
+func (s *Streams) Diversion() io.Writer {
+	if s.stderr == nil {
+		return nil
+	}
+	return s.stderr
+}
 
 // Read reads from standard input. After Wake it returns ErrWoken, and after Close
 // os.ErrClosed.
@@ -136,6 +158,8 @@ func (s *Streams) Write(p []byte) (n int, err error) {
 			if err := poll([]unix.PollFd{{Fd: int32(s.out), Events: unix.POLLOUT}}, -1); err != nil {
 				return n, os.NewSyscallError("poll", err)
 			}
+		case unix.ECONNRESET: // a socket whose peer went away with something unread
+			return n, os.NewSyscallError("write", unix.EPIPE)
 		default:
 			return n, os.NewSyscallError("write", err)
 		}
@@ -211,6 +235,9 @@ func (s *Streams) closeUnused() {
 }
 
 func (s *Streams) closeAll() {
+	if s.stderr != nil {
+		s.stderr.Close()
+	}
 	for _, fd := range []*int{&s.in, &s.out, &s.wake, &s.waking} {
 		if *fd >= 0 {
 			unix.Close(*fd)

@@ -2,6 +2,7 @@ package stdfd
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"sync"
 
@@ -88,8 +89,14 @@ func sameObject(a, b *os.File) bool {
 	return same != 0
 }
 
-// SameAsError reports whether standard error goes where standard output went.
-func (s *Streams) SameAsError() bool { return s.sameAsError }
+// Diversion returns where to write what is not for the client: standard error, or nil
+// if that goes to the client too.
+func (s *Streams) Diversion() io.Writer {
+	if s.sameAsError {
+		return nil
+	}
+	return os.Stderr
+}
 
 // Read reads from standard input. After Wake it returns ErrWoken.
 func (s *Streams) Read(p []byte) (int, error) {
