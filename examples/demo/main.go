@@ -102,7 +102,7 @@ func run() (ok bool, err error) {
 
 // playBare shows whether the session outlives the line: is tools/list answered?
 func playBare(dir string, b badLine) outcome {
-	c, err := open(dir, bareWait, "-guard=false")
+	c, err := open(dir, bareWait, "-guard=off")
 	if err != nil {
 		return outcome{text: err.Error()}
 	}

@@ -4,7 +4,7 @@ package main
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"log"
 	"os"
 
@@ -17,26 +17,43 @@ import (
 )
 
 func main() {
-	guarded, opts := guardflag.Parse()
-	if err := run(guarded, opts); err != nil {
+	way, opts := guardflag.Parse("stdio", "new", "off")
+	serve := map[string]func(...stdioguard.Option) error{"stdio": serveStdio, "new": serveNew, "off": serveBare}[way]
+	err := serve(opts...)
+	guardflag.Goodbye()
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(guarded bool, opts []stdioguard.Option) error {
-	var in io.Reader = os.Stdin
-	var out io.WriteCloser = os.Stdout
-	if guarded {
-		g := stdioguard.New(os.Stdin, os.Stdout, opts...)
-		defer g.Close()
-		in, out = guardflag.Input(g), g.Writer()
+// serveStdio is what a server should do: it takes standard input and output for the
+// protocol alone.
+func serveStdio(opts ...stdioguard.Option) error {
+	g, err := stdioguard.Stdio(opts...) // first thing in main
+	if err != nil {
+		return err
 	}
-	srv := jrpc2.NewServer(methods(), &jrpc2.ServerOptions{
+	defer g.Close()
+	return newServer().Start(channel.Line(guardflag.Input(g), g.Writer())).Wait()
+}
+
+// serveNew guards the protocol and leaves the process as it is.
+func serveNew(opts ...stdioguard.Option) error {
+	g := stdioguard.New(os.Stdin, os.Stdout, opts...)
+	defer g.Close()
+	return newServer().Start(channel.Line(guardflag.Input(g), g.Writer())).Wait()
+}
+
+func serveBare(...stdioguard.Option) error {
+	return newServer().Start(channel.Line(os.Stdin, os.Stdout)).Wait()
+}
+
+func newServer() *jrpc2.Server {
+	return jrpc2.NewServer(methods(), &jrpc2.ServerOptions{
 		DisableBuiltin: true,
-		AllowPush:      true, // for ask
+		AllowPush:      true, // for ask and announce
 		Concurrency:    32,   // calls at a time; the default is one per processor
 	})
-	return srv.Start(channel.Line(in, out)).Wait()
 }
 
 // methods is what MCP asks of a server that has tools. It may ignore
@@ -68,10 +85,8 @@ func initialize(_ context.Context, req *jrpc2.Request) (any, error) {
 
 func toolList() handler.Obj {
 	list := []any{
-		handler.Obj{"name": "echo", "description": "returns its text", "inputSchema": handler.Obj{
-			"type": "object", "properties": handler.Obj{"text": handler.Obj{"type": "string"}}, "required": []string{"text"},
-		}},
 		tool("ask", "asks the client's model, and tells what came of it"),
+		tool("announce", "prints its text and sends a notification"),
 	}
 	for _, t := range tools.All {
 		list = append(list, tool(t.Name, t.Description))
@@ -80,7 +95,9 @@ func toolList() handler.Obj {
 }
 
 func tool(name, description string) handler.Obj {
-	return handler.Obj{"name": name, "description": description, "inputSchema": handler.Obj{"type": "object"}}
+	return handler.Obj{"name": name, "description": description, "inputSchema": handler.Obj{
+		"type": "object", "properties": handler.Obj{"text": handler.Obj{"type": "string"}},
+	}}
 }
 
 func callTool(ctx context.Context, req *jrpc2.Request) (any, error) {
@@ -94,14 +111,14 @@ func callTool(ctx context.Context, req *jrpc2.Request) (any, error) {
 		return nil, err
 	}
 	switch call.Name {
-	case "echo":
-		return text(call.Arguments.Text), nil
 	case "ask":
 		return ask(ctx)
+	case "announce":
+		return announce(ctx, call.Arguments.Text)
 	}
 	for _, t := range tools.All {
 		if t.Name == call.Name {
-			s, err := t.Call(ctx)
+			s, err := t.Call(ctx, call.Arguments.Text)
 			return text(s), err
 		}
 	}
@@ -123,6 +140,12 @@ func ask(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	return handler.Obj{"content": []any{answer.Content}}, nil
+}
+
+func announce(ctx context.Context, s string) (any, error) {
+	fmt.Println(s)
+	err := jrpc2.ServerFromContext(ctx).Notify(ctx, "notifications/progress", handler.Obj{"progressToken": "p", "progress": 1})
+	return text("announced"), err
 }
 
 func text(s string) handler.Obj {

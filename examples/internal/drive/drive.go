@@ -1,5 +1,5 @@
 // Package drive runs an MCP server as a child process and talks to it over real
-// pipes, one line at a time. The end-to-end tests and the demo share it.
+// pipes or socket pairs, one line at a time. The end-to-end tests and the demo share it.
 package drive
 
 import (
@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -25,21 +26,50 @@ func Build(dir string, packages ...string) error {
 	return nil
 }
 
-// A Child is a running server. Nothing is read from it but by [Child.Next], so
-// that a client which writes first and reads later can be played; what is sent
-// is written by goroutines, so that a child which does not read blocks nobody.
-// One goroutine may use a Child.
+// A Kind is what a child is given as its standard streams.
+type Kind struct {
+	Name string
+	pair func(childReads bool) (child, parent *os.File, err error)
+}
+
+// Kinds are those that the system has: pipes, and socket pairs, which Node gives
+// its children, where there are any.
+var Kinds = []Kind{{"pipes", pipe}}
+
+func pipe(childReads bool) (child, parent *os.File, err error) {
+	r, w, err := os.Pipe()
+	if childReads {
+		return r, w, err
+	}
+	return w, r, err
+}
+
+// A Conf says how to start a child. The zero Kind means pipes.
+type Conf struct {
+	Kind
+	Wait         time.Duration // how long to wait for the child, each time
+	Dir          string        // what [Build] built the program into
+	Merged       bool          // the child's stderr is its stdout: 2>&1
+	StderrUnread bool          // nobody reads the child's stderr, but for what a test reads of it
+	Env          []string      // beside this process's own
+}
+
+// A Child is a running server. Its stdout is read by [Child.Next] alone, so that
+// a client which writes first and reads later can be played; what is sent is
+// written by goroutines, so that a child which does not read blocks nobody. One
+// goroutine may use a Child.
 type Child struct {
 	Wait time.Duration // how long to wait for the child, each time
 
 	cmd    *exec.Cmd
 	stdin  *os.File
 	stdout *os.File
+	errors *os.File
 	lines  *bufio.Reader
 	next   chan line     // the line that Next waits for
 	sent   chan struct{} // closed once the last Send was written
 	done   chan struct{} // closed once the child has gone
-	stderr tail          // to be read once the child has gone
+	stderr *record
 }
 
 type line struct {
@@ -47,49 +77,136 @@ type line struct {
 	err  error
 }
 
-// Start runs a program that [Build] has put into dir.
+// Start runs a program that [Build] has put into dir, with pipes.
 func Start(wait time.Duration, dir, program string, args ...string) (*Child, error) {
+	return Conf{Wait: wait, Dir: dir}.Start(program, args...)
+}
+
+// Start runs a program.
+func (conf Conf) Start(program string, args ...string) (*Child, error) {
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
-	childIn, stdin, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, childOut, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, childIn.Close(), stdin.Close())
-	}
 	c := &Child{
-		Wait: wait, cmd: exec.Command(filepath.Join(dir, program), args...),
-		stdin: stdin, stdout: stdout, lines: bufio.NewReader(stdout),
-		sent: make(chan struct{}), done: make(chan struct{}),
+		Wait: conf.Wait, cmd: exec.Command(filepath.Join(conf.Dir, program), args...),
+		sent: make(chan struct{}), done: make(chan struct{}), stderr: newRecord(),
 	}
 	close(c.sent)
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = childIn, childOut, &c.stderr
-	err = c.cmd.Start()
-	// The child has its own copies; the end of its life must be the end of the pipes.
-	childIn.Close()
-	childOut.Close()
-	if err != nil {
-		return nil, errors.Join(err, stdin.Close(), stdout.Close())
+	c.cmd.Env = append(os.Environ(), conf.Env...)
+	childEnds, err := c.connect(conf)
+	if err == nil {
+		err = c.cmd.Start()
 	}
+	// The child has its own copies; the end of its life must be the end of the streams.
+	for _, f := range childEnds {
+		f.Close()
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	c.lines = bufio.NewReader(c.stdout)
 	go func() {
 		c.cmd.Wait() // the exit status is in ProcessState
 		close(c.done)
 	}()
+	if conf.StderrUnread {
+		close(c.stderr.ended)
+	} else {
+		go c.stderr.readFrom(c.errors)
+	}
 	return c, nil
+}
+
+// connect makes the child's standard streams, and returns its ends of them.
+func (c *Child) connect(conf Conf) (childEnds []*os.File, err error) {
+	if conf.pair == nil {
+		conf.Kind = Kinds[0]
+	}
+	for i, parent := range []**os.File{&c.stdin, &c.stdout, &c.errors} {
+		child, p, err := conf.pair(i == 0)
+		if err != nil {
+			return childEnds, err
+		}
+		*parent = p
+		childEnds = append(childEnds, child)
+	}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = childEnds[0], childEnds[1], childEnds[2]
+	if conf.Merged {
+		c.cmd.Stderr = childEnds[1]
+	}
+	return childEnds, nil
+}
+
+func (c *Child) close() {
+	for _, f := range []*os.File{c.stdin, c.stdout, c.errors} {
+		if f != nil {
+			f.Close()
+		}
+	}
 }
 
 // Stop ends the child, if it still runs, and returns the end of what it wrote to
 // stderr.
 func (c *Child) Stop() string {
+	const most = 4 << 10
 	c.cmd.Process.Kill()
 	<-c.done
-	c.stdin.Close() // also ends a Send that still waits
-	c.stdout.Close()
+	c.await(c.stderr.ended, "") // so that it is all there, unless a child of the child's holds it
+	c.close()                   // also ends a Send that still waits
 	<-c.sent
-	return string(c.stderr)
+	text := c.stderr.text()
+	return text[max(0, len(text)-most):]
+}
+
+// Signal sends a signal to the child.
+func (c *Child) Signal(s os.Signal) error { return c.cmd.Process.Signal(s) }
+
+// HangUp closes the client's end of the child's stdout, and nothing else. A write of
+// the child fails from then on, unless another child is just being started: that one
+// has all descriptors of this process for a moment.
+func (c *Child) HangUp() error { return c.stdout.Close() }
+
+// Stdin and Stdout are the client's ends, for a client that is more than lines.
+func (c *Child) Stdin() io.WriteCloser { return c.stdin }
+func (c *Child) Stdout() io.ReadCloser { return c.stdout }
+
+// AwaitStderr waits until the child has written n bytes to stderr, and returns all
+// that it wrote.
+func (c *Child) AwaitStderr(n int) (string, error) {
+	late := time.After(c.Wait)
+	for {
+		text, more := c.stderr.textAndMore()
+		if len(text) >= n {
+			return text, nil
+		}
+		select {
+		case <-more:
+		case <-late:
+			return text, fmt.Errorf("stderr: %w", context.DeadlineExceeded)
+		}
+	}
+}
+
+// ReadStderr reads n bytes of a stderr that nobody else reads.
+func (c *Child) ReadStderr(n int) (string, error) {
+	p, read := make([]byte, n), make(chan struct{})
+	var err error
+	go func() {
+		_, err = io.ReadFull(c.errors, p)
+		close(read)
+	}()
+	if late := c.await(read, "stderr"); late != nil {
+		return "", late
+	}
+	return string(p), err
+}
+
+// AwaitStderrEnd waits until nobody can write to the child's stderr any more, and
+// returns all that was written.
+func (c *Child) AwaitStderrEnd() (string, error) {
+	err := c.await(c.stderr.ended, "somebody holds stderr open")
+	return c.stderr.text(), err
 }
 
 // Send queues what r holds to be written to the child's stdin. That the child
@@ -116,13 +233,17 @@ func (c *Child) enqueue(write func()) {
 // AwaitSent waits until the pipe has taken all that was sent.
 func (c *Child) AwaitSent() error { return c.await(c.sent, "write: the child does not read") }
 
-// AwaitExit waits until the child has gone, and returns its exit status.
+// AwaitExit waits until the child has gone, and returns its exit status, which is -1
+// if a signal ended it.
 func (c *Child) AwaitExit() (int, error) {
 	if err := c.await(c.done, "the child does not exit"); err != nil {
 		return 0, err
 	}
 	return c.cmd.ProcessState.ExitCode(), nil
 }
+
+// State says how the child ended, once it has.
+func (c *Child) State() *os.ProcessState { return c.cmd.ProcessState }
 
 func (c *Child) await(event <-chan struct{}, what string) error {
 	select {
@@ -196,12 +317,38 @@ func (f filler) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// tail keeps the end of what is written to it: a server may log each bad line.
-type tail []byte
+// A record keeps what is read from the child's stderr.
+type record struct {
+	ended chan struct{}
 
-func (t *tail) Write(p []byte) (int, error) {
-	const most = 4 << 10
-	*t = append(*t, p[max(0, len(p)-most):]...)
-	*t = (*t)[max(0, len(*t)-most):]
+	mu   sync.Mutex
+	all  []byte
+	more chan struct{} // closed when there is more
+}
+
+func newRecord() *record { return &record{ended: make(chan struct{}), more: make(chan struct{})} }
+
+func (r *record) readFrom(f *os.File) {
+	io.Copy(r, f)
+	close(r.ended)
+}
+
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, p...)
+	close(r.more)
+	r.more = make(chan struct{})
 	return len(p), nil
+}
+
+func (r *record) text() string {
+	text, _ := r.textAndMore()
+	return text
+}
+
+func (r *record) textAndMore() (string, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return string(r.all), r.more
 }

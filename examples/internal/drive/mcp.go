@@ -24,6 +24,12 @@ func Call(id, tool string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":{}}}`
 }
 
+// CallText is a tools/call request for a tool that takes a text.
+func CallText(id, tool, text string) string {
+	quoted, _ := json.Marshal(text)
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":{"text":` + string(quoted) + `}}}`
+}
+
 // Cancel is the notification that cancels a request.
 func Cancel(id string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`

@@ -1,7 +1,7 @@
 // Package guardflag holds the flags that the example servers share, so that one
-// test can run each of them bare, guarded, and guarded with other options. A
-// server of your own needs none of this: it passes stdioguard.New the options it
-// wants.
+// test can run each of them bare, guarded in one way or another, and with other
+// options. A server of your own needs none of this: it is guarded in one way and
+// passes the options it wants.
 package guardflag
 
 import (
@@ -9,17 +9,31 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stdioguard/stdioguard"
 )
 
-var leave = flag.Bool("leave", false, "exit at the end of input, whatever still runs")
+var (
+	leave   = flag.Bool("leave", false, "exit at the end of input, whatever still runs; not with -guard=run")
+	goodbye = flag.Bool("goodbye", false, "print something after the session")
+)
 
 // Parse reads the command line, with the flags that the caller has defined
-// beside its own. It reports whether to guard, and with which options.
-func Parse() (guarded bool, opts []stdioguard.Option) {
-	flag.BoolVar(&guarded, "guard", true, "stand a guard between the streams and the SDK")
+// beside its own. It returns which of the ways to be guarded was chosen, the first
+// unless the command line says otherwise, and the options.
+func Parse(ways ...string) (way string, opts []stdioguard.Option) {
+	way = ways[0]
+	all := strings.Join(ways, "|")
+	flag.Func("guard", "how to stand a guard between the streams and the SDK: `"+all+"`; "+way+" is the default", func(s string) error {
+		if !slices.Contains(ways, s) {
+			return fmt.Errorf("want one of %s", all)
+		}
+		way = s
+		return nil
+	})
 	recoverIDs := flag.Bool("recover-ids", false, "answer lines that are too long, too deep or not UTF-8 with their own id")
 	line := flag.Int("line", 0, "longest line in `bytes`; 0 is the guard's default")
 	flag.Func("answers", "what an answer without a known id looks like: `null|omit|none`", func(s string) error {
@@ -46,7 +60,15 @@ func Parse() (guarded bool, opts []stdioguard.Option) {
 	if *recoverIDs {
 		opts = append(opts, stdioguard.WithRecoveredIDs())
 	}
-	return guarded, opts
+	return way, opts
+}
+
+// Goodbye is called after the session: it prints, as programs do that are used to
+// be run by people.
+func Goodbye() {
+	if *goodbye {
+		fmt.Println("goodbye")
+	}
 }
 
 // Input is what the SDK reads from: g itself, but with -leave a reader that ends

@@ -10,22 +10,26 @@ import (
 
 var takes = flag.Duration("takes", 300*time.Millisecond, "how long the tools slow and deaf take")
 
-// A Tool takes no arguments and returns a text.
+// A Tool takes a text, which most do not need, and returns one.
 type Tool struct {
 	Name, Description string
-	Call              func(context.Context) (string, error)
+	Call              func(ctx context.Context, text string) (string, error)
 }
 
-// All are the tools that tell apart how servers end: what they do when their
-// context ends first.
+// All are the tools that need nothing of an SDK. Most tell apart how servers end:
+// what they do when their context ends first.
 var All = []Tool{
+	{"echo", "returns its text", echo},
 	{"slow", "takes a while, and gives up with its context", slow},
 	{"deaf", "takes a while, whatever becomes of its context", deaf},
 	{"hang", "waits for the end of its context", hang},
 	{"stuck", "never returns", stuck},
+	{"noise", "disturbs the protocol in the way that its text says", noise},
 }
 
-func slow(ctx context.Context) (string, error) {
+func echo(_ context.Context, text string) (string, error) { return text, nil }
+
+func slow(ctx context.Context, _ string) (string, error) {
 	select {
 	case <-time.After(*takes):
 		return "done", nil
@@ -34,14 +38,14 @@ func slow(ctx context.Context) (string, error) {
 	}
 }
 
-func deaf(context.Context) (string, error) {
+func deaf(context.Context, string) (string, error) {
 	time.Sleep(*takes)
 	return "done", nil
 }
 
-func hang(ctx context.Context) (string, error) {
+func hang(ctx context.Context, _ string) (string, error) {
 	<-ctx.Done()
 	return "", ctx.Err()
 }
 
-func stuck(context.Context) (string, error) { select {} }
+func stuck(context.Context, string) (string, error) { select {} }
