@@ -1151,7 +1151,7 @@ func TestRunCancelsWhenTheDrainTimeIsOver(t *testing.T) {
 		name, server, in string
 	}{
 		{"a call is never answered", "Run: no answer", callLine("any", "1")},
-		{"the input is never read", "Run: never reads", strings.Repeat(messageOf(999)+"\n", 4000)},
+		{"the input is never read", "Run: never reads", strings.Repeat(messageOf(1023)+"\n", 4096)}, // no read ends within a line
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startConf{stdioKind: stdioKinds[0]}.start(t, tt.server)
