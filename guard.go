@@ -524,7 +524,7 @@ func (g *Guard) drain() error {
 		select {
 		case <-g.wake:
 		case <-look:
-			if err := g.streams.HungUp(); err != nil {
+			if err := g.streams.HungUp(); err != nil && !g.closed.Load() {
 				return err
 			}
 		case <-over.C:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,13 +45,9 @@ func take() (_ *Streams, err error) {
 	if err = open2(); err != nil {
 		return nil, fmt.Errorf("standard error: %w", err)
 	}
-	pipe := make([]int, 2)
-	if err = unix.Pipe(pipe); err != nil {
+	if s.wake, s.waking, err = pipe(); err != nil {
 		return nil, fmt.Errorf("pipe: %w", err)
 	}
-	s.wake, s.waking = pipe[0], pipe[1]
-	unix.CloseOnExec(s.wake)
-	unix.CloseOnExec(s.waking)
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", os.DevNull, err)
@@ -81,6 +78,19 @@ func take() (_ *Streams, err error) {
 
 // kept are all the files of descriptors 0 and 1.
 var kept []*os.File
+
+// pipe returns the two ends of a pipe that no child inherits.
+func pipe() (r, w int, err error) {
+	syscall.ForkLock.RLock() // not every system can make it so in one step
+	defer syscall.ForkLock.RUnlock()
+	fds := []int{-1, -1}
+	if err := unix.Pipe(fds); err != nil {
+		return -1, -1, err
+	}
+	unix.CloseOnExec(fds[0])
+	unix.CloseOnExec(fds[1])
+	return fds[0], fds[1], nil
+}
 
 // open2 puts the null device on a descriptor 2 that is closed: the next descriptor
 // that is opened would be standard error.
