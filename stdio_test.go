@@ -1090,7 +1090,6 @@ func runContextServer() int {
 				say("the context is done before the answer")
 			case <-time.After(grace):
 			}
-			fmt.Println("printed")
 			must(os.Stdout.WriteString(replyLine("1")))
 		})
 		say("the input has ended: %v", err)
@@ -1104,7 +1103,7 @@ func TestRunEndsGracefullyWhenItsContextIsDone(t *testing.T) {
 	inEachKind(t, func(t *testing.T, k stdioKind) {
 		s := startConf{stdioKind: k}.start(t, "Run: context")
 		s.send(callLine("slow", "1") + callLine("stop", "2"))
-		s.exits(0, replyLine("2")+replyLine("1"), "printed\nthe input has ended: <nil>\nthe context is done\n"+runOK)
+		s.exits(0, replyLine("2")+replyLine("1"), "the input has ended: <nil>\nthe context is done\n"+runOK)
 	})
 }
 
