@@ -1,0 +1,101 @@
+package ids_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stdioguard/stdioguard/internal/ids"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestKeysOfTheSameIDAreTheSame(t *testing.T) {
+	long := strings.Repeat("é", 1000)
+	escaped := strings.Repeat(`\u00e9`, 1000)
+	seeds := ids.NewSeeds()
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{`1`, `1`, true},
+		{`1`, `1.0`, true},
+		{`100`, `1e2`, true},
+		{`0`, `-0`, true},
+		{`-0.0`, `0e5`, true},
+		{`9007199254740993`, `9007199254740992`, true},
+		{`9223372036854775807`, `9223372036854775808`, true},
+		{`1`, `2`, false},
+		{`1`, `-1`, false},
+		{`1`, `"1"`, false},
+		{`"a"`, `"\u0061"`, true},
+		{`"/"`, `"\/"`, true},
+		{`"\n"`, `"\u000A"`, true},
+		{`"😀"`, `"\ud83d\ude00"`, true},
+		{`"\ud800"`, "\"\ufffd\"", true},
+		{"\"\xff\"", `"\ufffd"`, true},
+		{`"` + long + `"`, `"` + escaped + `"`, true},
+		{`"` + long + `"`, `"` + escaped + `x"`, false},
+		{`"a"`, `"A"`, false},
+		{`""`, `"\u0000"`, false},
+	} {
+		a, ok := seeds.Key([]byte(tt.a))
+		require.True(t, ok, tt.a)
+		b, ok := seeds.Key([]byte(tt.b))
+		require.True(t, ok, tt.b)
+		assert.Equal(t, tt.same, a == b, "%.40s and %.40s", tt.a, tt.b)
+	}
+	other, _ := ids.NewSeeds().Key([]byte(`1`))
+	own, _ := seeds.Key([]byte(`1`))
+	assert.NotEqual(t, own, other, "keys cannot be guessed")
+}
+
+func TestWhatIsNoIDHasNoKey(t *testing.T) {
+	for _, id := range []string{"", "null", "true", "false", "{}", "[1]"} {
+		_, ok := ids.NewSeeds().Key([]byte(id))
+		assert.False(t, ok, "%q", id)
+	}
+}
+
+// Keys from a small range collide, wrap around the table's end and meet again
+// after they were removed.
+func TestASetAgreesWithAMap(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var s ids.Set
+		m := map[ids.Key]bool{}
+		span := 1 + r.Uint64N(300)
+		for range 2000 {
+			k := ids.Key(r.Uint64N(span))
+			if r.IntN(4) == 0 {
+				k <<= 60 // all at home in the first slot
+			}
+			switch r.IntN(3) {
+			case 0:
+				s.Add(k)
+				m[max(k, 1)] = true
+			case 1:
+				s.Remove(k)
+				delete(m, max(k, 1))
+			default:
+				require.Equal(t, m[max(k, 1)], s.Has(k))
+			}
+			require.Equal(t, len(m), s.Len())
+		}
+	}
+}
+
+func TestASetOfAThousandAllocatesNoMoreOnceItHasGrown(t *testing.T) {
+	var s ids.Set
+	turn := func() {
+		for k := range ids.Key(1000) {
+			s.Add(k * 0x9e3779b97f4a7c15)
+		}
+		for k := range ids.Key(1000) {
+			s.Remove(k * 0x9e3779b97f4a7c15)
+		}
+	}
+	turn()
+	assert.Zero(t, testing.AllocsPerRun(10, turn))
+	assert.Zero(t, s.Len())
+}
