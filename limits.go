@@ -98,6 +98,7 @@ const (
 	// Clients built on go-sdk v1.8 and on the Java SDK end the session on it.
 	AnswerNull Answers = iota
 	// AnswerOmit writes no id member, as the MCP schema has it since 2025-11-25.
+	// It ends the same clients' sessions.
 	AnswerOmit
 	// AnswerNone writes no answer at all; lines whose id is known are answered.
 	AnswerNone
