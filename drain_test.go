@@ -1038,6 +1038,7 @@ func TestCloseAtEveryMoment(t *testing.T) {
 		s := newSession(t, in)
 		s.start(how)
 		io.WriteString(client, lines(request("1")))
+		synctest.Wait() // until the line has been handed over
 		require.NoError(t, s.guard.Close())
 		s.waits() // the reader is the caller's
 		client.CloseWithError(os.ErrClosed)
