@@ -90,7 +90,7 @@ func (f *framer) next(mayRead bool) (bool, error) {
 			f.discard(f.end)
 		case f.end-f.start > f.limit:
 			f.discarding = true
-			f.line = f.overCap()
+			f.cutOverCap()
 			return true, nil
 		}
 		if !mayRead {
@@ -121,7 +121,7 @@ func (f *framer) endLine(nl int) bool {
 		return false
 	}
 	if size > f.limit {
-		f.line = f.overCap()
+		f.cutOverCap()
 		f.discarded += int64(size)
 		f.advance(nl + 1)
 		return true
@@ -132,7 +132,7 @@ func (f *framer) endLine(nl int) bool {
 	} else {
 		f.smallLines, f.smallBytes = 0, 0
 	}
-	f.line = f.frame(nl)
+	f.cut(nl)
 	f.advance(nl + 1)
 	if len(f.line.text) == 1 {
 		f.blank++
@@ -141,31 +141,31 @@ func (f *framer) endLine(nl int) bool {
 	return true
 }
 
-// frame describes the line buf[start:nl]. It strips a BOM and then whitespace,
-// and puts a newline behind the rest.
-func (f *framer) frame(nl int) frame {
-	line := frame{number: f.line.number + 1, offset: f.offset, size: int64(nl - f.start), at: f.start}
-	if bytes.HasPrefix(f.buf[f.start:nl], utf8BOM) {
-		line.at += len(utf8BOM)
+// cut makes buf[start:nl] the line: it strips a BOM and then whitespace, and puts
+// a newline behind the rest.
+func (f *framer) cut(nl int) {
+	line := &f.line
+	line.number++
+	line.offset, line.size, line.tooLong = f.offset, int64(nl-f.start), false
+	at := f.start
+	if f.buf[at] == utf8BOM[0] && bytes.HasPrefix(f.buf[at:nl], utf8BOM) {
+		at += len(utf8BOM)
 	}
-	for line.at < nl && isSpace(f.buf[line.at]) {
-		line.at++
+	for at < nl && isSpace(f.buf[at]) {
+		at++
 	}
-	for nl > line.at && isSpace(f.buf[nl-1]) {
+	for nl > at && isSpace(f.buf[nl-1]) {
 		nl--
 	}
 	f.buf[nl] = '\n'
-	line.text = f.buf[line.at : nl+1]
-	line.indent = line.at - f.start
-	return line
+	line.at, line.text, line.indent = at, f.buf[at:nl+1], at-f.start
 }
 
-// overCap returns the line at start, of which there is more than the limit.
-func (f *framer) overCap() frame {
+// cutOverCap makes the part within the limit the line: there is more of it.
+func (f *framer) cutOverCap() {
 	f.smallLines, f.smallBytes = 0, 0
-	line := f.frame(f.start + f.limit)
-	line.size, line.tooLong = int64(f.limit)+1, true
-	return line
+	f.cut(f.start + f.limit)
+	f.line.size, f.line.tooLong = int64(f.limit)+1, true
 }
 
 // discard drops an over-cap line's bytes before i, and the buffer that it had grown.
