@@ -260,13 +260,12 @@ func (g *Guard) advance(want int) error {
 		if g.closed.Load() {
 			return io.EOF
 		}
-		if g.cause = g.judge(); g.cause == nil {
+		var role role
+		if role, g.cause = g.judge(); g.cause == nil {
 			g.in.forward()
 			g.counts.Forwarded++
 			g.calm()
-			if g.wr.asked.Load() {
-				g.track(g.in.line.text)
-			}
+			g.track(role)
 			continue
 		}
 		g.rejecting = true
@@ -276,8 +275,8 @@ func (g *Guard) advance(want int) error {
 	}
 }
 
-// judge returns what is wrong with the line that was read, or nil.
-func (g *Guard) judge() error {
+// judge returns what is wrong with the line that was read, or nil and its role.
+func (g *Guard) judge() (role, error) {
 	line := &g.in.line
 	if !line.tooLong {
 		return judge(g.scan, line.text, g.cfg.anyJSON)
@@ -285,7 +284,7 @@ func (g *Guard) judge() error {
 	if g.cfg.recover {
 		g.scan.Scan(line.text, envelope)
 	}
-	return ErrTooLong
+	return role{}, ErrTooLong
 }
 
 // reject drops the line that was read: answers it, as far as the options and the
@@ -295,6 +294,7 @@ func (g *Guard) reject() error {
 	line := &g.in.line
 	v := verdictOn(line, g.cause, g.scan, g.cfg.recover)
 	g.counts.Rejected++
+	g.flood.lines++
 	answered, withheld, err := g.reply(&v)
 	g.publish()
 	if g.cfg.logger == nil && g.cfg.onReject == nil {
@@ -344,6 +344,9 @@ func (e *answerError) Unwrap() error { return e.err }
 
 // calm ends a row of bad lines.
 func (g *Guard) calm() {
+	if g.flood.lines == 0 {
+		return
+	}
 	if g.flood.silent > 0 {
 		g.cfg.logger.Warn("stdioguard: more bad lines were dropped",
 			slog.Int64("lines", g.flood.silent), slog.Int64("answers_withheld", g.flood.withheld))
@@ -372,6 +375,7 @@ func (g *Guard) log(e *FrameError, text []byte) {
 // A flood is the row of bad lines since a line was forwarded.
 type flood struct {
 	limit    int // of answers, and of records; negative: none
+	lines    int64
 	answers  int
 	bytes    int // of the answers
 	withheld int64
@@ -414,16 +418,12 @@ func (g *Guard) Stats() Stats {
 }
 
 // track notes what a line that is forwarded means for who waits for whom.
-func (g *Guard) track(text []byte) {
-	if g.cfg.limits.Pending < 0 || g.cfg.anyJSON && (text[0] != '{' || judgeMessage(g.scan, text) != nil) {
+func (g *Guard) track(r role) {
+	if r.kind == other || r.kind == listen || g.cfg.limits.Pending < 0 || !g.wr.asked.Load() {
 		return
 	}
-	kind, id := kindOf(&g.scan.Members, text)
-	if kind == other || kind == listen {
-		return
-	}
-	if key, ok := g.seeds.Key(id); ok {
-		g.events = append(g.events, event{kind, key})
+	if key, ok := g.seeds.Key(r.id); ok {
+		g.events = append(g.events, event{r.kind, key})
 	}
 }
 
@@ -454,32 +454,32 @@ func (g *Guard) publish() {
 
 // serverSends is called before a message of the server is written: a request has
 // to be known before its response can come.
-func (g *Guard) serverSends(kind kind, id []byte) {
-	if kind != request && kind != ping {
+func (g *Guard) serverSends(r role) {
+	if r.kind != request && r.kind != ping {
 		return
 	}
-	key, ok := g.seeds.Key(id)
-	if !ok || len(id) > maxAnswerID {
+	key, ok := g.seeds.Key(r.id)
+	if !ok || len(r.id) > maxAnswerID {
 		return
 	}
 	g.mu.Lock()
 	if len(g.own) < g.cfg.limits.Pending {
 		g.owned++
-		g.own[key] = ownRequest{appendRepaired(nil, id), kind == ping, g.owned}
+		g.own[key] = ownRequest{appendRepaired(nil, r.id), r.kind == ping, g.owned}
 	}
 	g.mu.Unlock()
 	g.wakeUp()
 }
 
 // serverSent is called after a message of the server was written.
-func (g *Guard) serverSent(kind kind, id []byte) {
-	key, ok := g.seeds.Key(id)
+func (g *Guard) serverSent(r role) {
+	key, ok := g.seeds.Key(r.id)
 	if !ok {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch kind {
+	switch r.kind {
 	case cancellation:
 		delete(g.own, key)
 	case response:

@@ -64,60 +64,63 @@ var (
 	errorObject = jsonscan.NewNames("code", "message")
 )
 
-// judge returns what is wrong with a line, or nil. The text has no whitespace
-// around it and ends in a newline. The scanner keeps what it saw of the line.
-func judge(s *jsonscan.Scanner, text []byte, anyJSON bool) error {
+// judge returns what is wrong with a line, or nil and the line's role. The text has
+// no whitespace around it and ends in a newline. The scanner keeps what it saw of
+// the line.
+func judge(s *jsonscan.Scanner, text []byte, anyJSON bool) (role, error) {
 	switch s.Scan(text, envelope) {
 	case jsonscan.Syntax, jsonscan.Truncated:
-		return ErrSyntax
+		return role{}, ErrSyntax
 	case jsonscan.UTF8:
-		return ErrUTF8
+		return role{}, ErrUTF8
 	case jsonscan.TooDeep:
-		return ErrTooDeep
+		return role{}, ErrTooDeep
 	}
-	switch {
-	case anyJSON:
-		return nil
-	case text[0] == '{':
-		return judgeMessage(s, text)
-	case text[0] == '[':
-		return ErrBatch
+	r, err := judgeMessage(s, text)
+	if anyJSON {
+		err = nil
 	}
-	return errNotObject
+	return r, err
 }
 
-// judgeMessage returns what makes an object no JSON-RPC 2.0 message, or nil.
-func judgeMessage(s *jsonscan.Scanner, text []byte) error {
+// judgeMessage returns what makes a JSON text no JSON-RPC 2.0 message, or nil and
+// the message's role.
+func judgeMessage(s *jsonscan.Scanner, text []byte) (role, error) {
 	m := &s.Members
 	switch {
+	case text[0] == '[':
+		return role{}, ErrBatch
+	case text[0] != '{':
+		return role{}, errNotObject
 	case m.Other != 0:
-		return errSpelling
+		return role{}, errSpelling
 	case m.Again != 0:
-		return errTwice
+		return role{}, errTwice
 	case !isVersion(member(m, text, nameJSONRPC)):
-		return errVersion
+		return role{}, errVersion
 	}
 	id := member(m, text, nameID)
 	if id != nil && !isString(id) && !isInteger(id) {
-		return errID
+		return role{}, errID
 	}
-	method, result, failure := m.Seen.Has(nameMethod), m.Seen.Has(nameResult), m.Seen.Has(nameError)
+	method, result, failure := member(m, text, nameMethod), m.Seen.Has(nameResult), m.Seen.Has(nameError)
 	switch {
-	case method && (result || failure), result && failure:
-		return errBoth
-	case method:
-		if !isString(member(m, text, nameMethod)) {
-			return errMethod
-		}
-		return nil
+	case method != nil && (result || failure), result && failure:
+		return role{}, errBoth
+	case method != nil && !isString(method):
+		return role{}, errMethod
+	case method != nil:
+		return callRole(method, id, member(m, text, nameParams)), nil
 	case !result && !failure:
-		return errNeither
+		return role{}, errNeither
 	case id == nil:
-		return errNoID
+		return role{}, errNoID
 	case failure:
-		return judgeError(s, text)
+		if err := judgeError(s, text); err != nil {
+			return role{}, err
+		}
 	}
-	return nil
+	return role{response, id}, nil
 }
 
 // judgeError judges the error member of a response, which is known to be JSON.
@@ -191,7 +194,12 @@ func shortString(value []byte) []byte {
 	return decoded
 }
 
-// A kind is what a message is to the one who keeps count of open requests.
+// A role is what a message is to the one who keeps count of open requests.
+type role struct {
+	kind kind
+	id   []byte // that it is about, part of the message
+}
+
 type kind uint8
 
 const (
@@ -204,28 +212,31 @@ const (
 	batch                    // of some of these
 )
 
-// kindOf returns the kind of a message and the id that it is about.
-func kindOf(m *jsonscan.Members, text []byte) (kind, []byte) {
-	id := member(m, text, nameID)
-	method := member(m, text, nameMethod)
+// roleOf returns the role of a message that was not judged.
+func roleOf(m *jsonscan.Members, text []byte) role {
+	id, method := member(m, text, nameID), member(m, text, nameMethod)
 	switch {
+	case isString(method):
+		return callRole(method, id, member(m, text, nameParams))
 	case method == nil && id != nil && (m.Seen.Has(nameResult) || m.Seen.Has(nameError)):
-		return response, id
-	case !isString(method):
-		return other, nil
+		return role{response, id}
+	}
+	return role{}
+}
+
+// callRole returns the role of a request, or of a notification, which has no id.
+func callRole(method, id, params []byte) role {
+	switch name := shortString(method); {
+	case id == nil && string(name) == "notifications/cancelled":
+		return role{cancellation, cancelledID(params)}
 	case id == nil:
-		if string(shortString(method)) == "notifications/cancelled" {
-			return cancellation, cancelledID(member(m, text, nameParams))
-		}
-		return other, nil
+		return role{}
+	case string(name) == "ping":
+		return role{ping, id}
+	case string(name) == "subscriptions/listen":
+		return role{listen, id}
 	}
-	switch string(shortString(method)) {
-	case "ping":
-		return ping, id
-	case "subscriptions/listen":
-		return listen, id
-	}
-	return request, id
+	return role{request, id}
 }
 
 // cancelledID returns the requestId in the params of a cancellation.

@@ -35,10 +35,9 @@ type writer struct {
 
 // A message is what was found in buf[from:to].
 type message struct {
+	role
 	from, to int
-	kind     kind
-	id       []byte // part of the text
-	repair   bool   // a string in it is not UTF-8
+	repair   bool // a string in it is not UTF-8
 }
 
 // What the writer keeps between two Writes, in bytes for each of its buffers, and in
@@ -109,7 +108,7 @@ func (w *writer) write(p []byte) error {
 		return err
 	}
 	// The scanner needs a newline at the end: p's own, or one that is added.
-	b, end := p, len(p)
+	b, end := p[:len(p):len(p)], len(p)
 	if ended := p[end-1] == '\n'; len(w.held) > 0 || !ended {
 		b = append(w.held, p...)
 		end = len(b)
@@ -328,13 +327,12 @@ func (w *writer) account(b []byte, m message, written bool) {
 		tell = (*Guard).serverSent
 	}
 	if m.kind != batch {
-		tell(w.g, m.kind, m.id)
+		tell(w.g, m.role)
 		return
 	}
 	w.eachElement(b[m.from:], func(element []byte, members *jsonscan.Members) bool {
 		if isMessage(members, element) {
-			kind, id := kindOf(members, element)
-			tell(w.g, kind, id)
+			tell(w.g, roleOf(members, element))
 		}
 		return true
 	})
@@ -361,7 +359,7 @@ func appendRepaired(dst, text []byte) []byte {
 func (w *writer) classify(text []byte) (message, bool) {
 	m := message{repair: w.scan.Repair}
 	if isMessage(&w.scan.Members, text) {
-		m.kind, m.id = kindOf(&w.scan.Members, text)
+		m.role = roleOf(&w.scan.Members, text)
 		return m, true
 	}
 	if text[0] != '[' {
