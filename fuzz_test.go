@@ -260,7 +260,7 @@ func (s *slowText) word(w string) bool {
 type named struct {
 	count int
 	other bool   // in another spelling: another case, or a NUL after it
-	value []byte // the first one's
+	value []byte // the last one's
 }
 
 // lookUp finds a name among an object's members. Other spellings are those that
@@ -275,9 +275,7 @@ func lookUp(members []slowMember, name string) named {
 		head, _, _ := strings.Cut(decoded, "\x00")
 		switch {
 		case decoded == name:
-			if n.count == 0 {
-				n.value = m.value
-			}
+			n.value = m.value
 			n.count++
 		case strings.EqualFold(head, name):
 			n.other = true
@@ -879,7 +877,7 @@ func (d drawn) flags() (flags uint8) {
 	return flags
 }
 
-var scanNames = []string{"jsonrpc", "id", "method", "params", "result", "error", "code", "message"}
+var scanNames = []string{"jsonrpc", "id", "method", "params", "result", "error", "code", "name"}
 
 // FuzzScan: jsonscan accepts exactly what encoding/json and unicode/utf8 accept
 // within its depth, finds the fault where a slow reading of the grammar finds
@@ -916,6 +914,9 @@ func FuzzScan(f *testing.F) {
 		again := s.Scan(line, names)
 		require.Equal(t, slow.status, again, "a scanner that was used before")
 		checkMembers(t, s, line, slow.members)
+		again = s.Scan(withMoreBehind(line), names)
+		require.Equal(t, slow.status, again, "with other bytes behind the newline")
+		checkMembers(t, s, line, slow.members)
 		checkSplit(t, in, int(split)%(len(in)+1), limit, names)
 	})
 }
@@ -925,6 +926,12 @@ func lineOf(text []byte) []byte {
 	line := make([]byte, len(text)+1)
 	line[copy(line, text)] = '\n'
 	return line
+}
+
+// withMoreBehind returns the line in an array in which bytes follow that would
+// continue it, were they part of it: the scanner may look at them, no more.
+func withMoreBehind(line []byte) []byte {
+	return append(line[:len(line):len(line)], `"}]0e1\u12"}}}]]]`...)[:len(line)]
 }
 
 func checkMembers(t *testing.T, s *jsonscan.Scanner, line []byte, members []slowMember) {

@@ -3,6 +3,7 @@ package jsonscan
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -11,9 +12,13 @@ import (
 // Names are the names that a scan looks for among the members of the outermost
 // object. They are immutable.
 type Names struct {
-	names []string
-	words []uint64 // each name's bytes, little-endian, padded with zeros
+	names    []string
+	words    [maxNames + 1]uint64 // each name's bytes, little-endian, padded with zeros; after them noName
+	byLetter [32]uint8            // where in words the name is that begins with the letter
 }
+
+// noName is a word that no plain ASCII is equal to, in either case.
+const noName = math.MaxUint64
 
 const (
 	maxNames  = 8
@@ -21,13 +26,18 @@ const (
 )
 
 // NewNames returns a set of up to eight names of one to seven lower-case ASCII
-// letters each. It panics on others: the set is written in a program's source.
+// letters each, no two of which begin with the same letter. It panics on others:
+// the set is written in a program's source.
 func NewNames(names ...string) *Names {
 	if len(names) > maxNames {
 		panic(fmt.Sprintf("jsonscan: %d names, want at most %d", len(names), maxNames))
 	}
 	ns := &Names{names: names}
-	for _, name := range names {
+	ns.words[len(names)] = noName
+	for letter := range ns.byLetter {
+		ns.byLetter[letter] = uint8(len(names))
+	}
+	for k, name := range names {
 		if len(name) == 0 || len(name) > maxLength {
 			panic(fmt.Sprintf("jsonscan: name %q, want 1 to %d letters", name, maxLength))
 		}
@@ -38,7 +48,11 @@ func NewNames(names ...string) *Names {
 			}
 			word[i] = c
 		}
-		ns.words = append(ns.words, binary.LittleEndian.Uint64(word[:]))
+		if ns.byLetter[name[0]%32] != uint8(len(names)) {
+			panic(fmt.Sprintf("jsonscan: name %q begins like another", name))
+		}
+		ns.byLetter[name[0]%32] = uint8(k)
+		ns.words[k] = binary.LittleEndian.Uint64(word[:])
 	}
 	return ns
 }
@@ -52,42 +66,36 @@ const (
 	otherSpelling match = maxNames
 )
 
-// find tells which of the names stands in b[from:to], the inside of a string
-// that was found to be well-formed.
-func (ns *Names) find(b []byte, from, to int) match {
-	word, n := firstWord(b, from, to), to-from
-	if n <= maxLength {
-		for k, name := range ns.words {
-			if word == name {
-				return match(k)
-			}
-		}
-		// Setting the bit 0x20 turns a letter, and no other byte, into the
-		// lower-case letter, so this compares without regard to case.
-		lower := word | 0x2020202020202020&(1<<(8*n)-1)
-		for k, name := range ns.words {
-			if lower == name {
-				return match(k) + otherSpelling
-			}
-		}
+// findShort tells which of the names the bytes of word are, padded with zeros,
+// where they are plain: no backslash and nothing outside ASCII among them.
+func (ns *Names) findShort(word uint64) match {
+	k := ns.byLetter[word%32]
+	name := ns.words[k%(maxNames+1)]
+	if word == name {
+		return match(k)
 	}
-	// More is to be seen only where an escape or a rune outside ASCII can hide
-	// a letter or a NUL, and that within the length of a name and one more.
-	if word&highs == 0 && !hasBackslash(word) {
-		return none
+	// The name's letters have the bit 0x20, which capitals lack.
+	if (word^name)&^(name&(0x20*ones)) == 0 {
+		return match(k) + otherSpelling
 	}
-	return ns.findDecoded(b[from:to])
+	return none
 }
 
-// firstWord returns the first eight bytes of b[from:to], padded with zeros.
-func firstWord(b []byte, from, to int) uint64 {
-	n := min(to-from, 8)
-	if from+8 <= len(b) {
-		return binary.LittleEndian.Uint64(b[from:]) & (1<<(8*n) - 1)
+// find tells which of the names raw is, the inside of a string that was found to
+// be well-formed.
+func (ns *Names) find(raw []byte) match {
+	var first [8]byte
+	copy(first[:], raw)
+	word := binary.LittleEndian.Uint64(first[:])
+	switch {
+	case word&highs != 0 || hasBackslash(word):
+		// An escape or a rune outside ASCII can hide a letter or a NUL. Further
+		// on than the length of a name and one more it would not matter.
+		return ns.findDecoded(raw)
+	case len(raw) <= maxLength:
+		return ns.findShort(word)
 	}
-	var word [8]byte
-	copy(word[:n], b[from:to])
-	return binary.LittleEndian.Uint64(word[:])
+	return none
 }
 
 func hasBackslash(w uint64) bool {
@@ -204,24 +212,24 @@ type Members struct {
 	Seen  Set // names that stand there, exactly
 	Again Set // names that stand there more than once
 	Other Set // names that stand there in another spelling
-	spans [maxNames]struct{ start, end int }
+	spans [maxNames]span
 }
 
-// Span is where the value of the k-th name lies: its first, if there are more.
+type span struct{ start, end int }
+
+// Span is where the value of the k-th name lies: its last, if there are more.
 // It means something only where Seen has k.
 func (m *Members) Span(k int) (start, end int) { return m.spans[k].start, m.spans[k].end }
 
 func (m *Members) reset() { m.Seen, m.Again, m.Other = 0, 0, 0 }
 
 func (m *Members) add(which match, start, end int) {
-	bit := Set(1) << (which % maxNames)
-	switch {
-	case which >= otherSpelling:
-		m.Other |= bit
-	case m.Seen&bit != 0:
-		m.Again |= bit
-	default:
-		m.Seen |= bit
-		m.spans[which].start, m.spans[which].end = start, end
+	if which >= otherSpelling {
+		m.Other |= 1 << (which - otherSpelling)
+		return
 	}
+	bit := Set(1) << which
+	m.Again |= m.Seen & bit
+	m.Seen |= bit
+	m.spans[which%maxNames] = span{start, end}
 }

@@ -6,6 +6,10 @@
 // it, and nothing in the scanner asks whether there is another byte. Nothing is
 // allocated, nothing recurses, and the state is as large as the depth limit.
 //
+// Where it pays, eight bytes are looked at as one word. For that, what stands
+// between the slice's length and its capacity is loaded too, and changes nothing:
+// a slice whose array somebody else writes to must be clipped.
+//
 // The scanner is a state machine whose states are the labels of [Scanner.run]. A
 // text that breaks off at the sentinel leaves the machine where it stood, so a
 // longer slice that starts with the same bytes can be scanned on from there:
@@ -13,7 +17,6 @@
 package jsonscan
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/bits"
 )
@@ -59,8 +62,8 @@ type Scanner struct {
 	pos   int // the next byte to look at; after a scan, see Offset
 	depth int
 	key   bool // the string being read is a member's name
-	name  int  // where the name of the member at depth one begins
-	value int  // where its value begins: at whitespace, perhaps
+	name  int  // where the name of the last member begins
+	value int  // where the value of the member at depth one begins: at whitespace, perhaps
 	which match
 }
 
@@ -160,17 +163,21 @@ const (
 //
 // Whitespace loops back to the label it stands before, so that it is looked for
 // only where the byte is none of those expected.
-func (s *Scanner) run(b []byte) Status {
+func (s *Scanner) run(line []byte) Status {
 	var (
-		i      = s.pos
-		end    = len(b) - 1 // the sentinel
-		depth  = s.depth
-		kind   = s.open[depth] & object // of the innermost container
-		key    = s.key
-		state  = s.state
-		status = Syntax
-		c      byte
-		w, m   uint64
+		b       = textOf(line)
+		words   = cap(line) - 8 // the last place where a word can be loaded
+		end     = len(line) - 1 // the sentinel
+		i       = s.pos
+		depth   = s.depth
+		kind    = s.open[depth] & object // of the innermost container
+		isKey   = s.key
+		state   = s.state
+		status  = Syntax
+		c       byte
+		n       int
+		literal string
+		w, m    uint64
 	)
 	switch state {
 	case beforeValue:
@@ -206,10 +213,10 @@ func (s *Scanner) run(b []byte) Status {
 	}
 
 value:
-	switch b[i] {
+	switch b.at(i) {
 	case '"':
 		i++
-		key = false
+		isKey = false
 		goto str
 	case '{':
 		if depth == len(s.open)-1 {
@@ -241,23 +248,26 @@ value:
 		i++
 		goto integer
 	case 't':
-		if end-i >= 4 && binary.LittleEndian.Uint32(b[i:]) == 'e'<<24|'u'<<16|'r'<<8|'t' {
+		if i <= words && uint32(b.word(i)) == 'e'<<24|'u'<<16|'r'<<8|'t' {
 			i += 4
 			goto after
 		}
-		return s.literal(b, i, depth, "true")
+		literal = "true"
+		goto literally
 	case 'f':
-		if end-i >= 5 && binary.LittleEndian.Uint32(b[i+1:]) == 'e'<<24|'s'<<16|'l'<<8|'a' {
+		if i < words && uint32(b.word(i+1)) == 'e'<<24|'s'<<16|'l'<<8|'a' {
 			i += 5
 			goto after
 		}
-		return s.literal(b, i, depth, "false")
+		literal = "false"
+		goto literally
 	case 'n':
-		if end-i >= 4 && binary.LittleEndian.Uint32(b[i:]) == 'l'<<24|'l'<<16|'u'<<8|'n' {
+		if i <= words && uint32(b.word(i)) == 'l'<<24|'l'<<16|'u'<<8|'n' {
 			i += 4
 			goto after
 		}
-		return s.literal(b, i, depth, "null")
+		literal = "null"
+		goto literally
 	case ' ', '\t', '\r':
 		i++
 		goto value
@@ -265,8 +275,26 @@ value:
 	state = beforeValue
 	goto stop
 
+	// Where the word is not whole, or the line too near its end to tell: a word
+	// that the sentinel cuts short is gone over from its beginning.
+literally:
+	state = beforeValue
+	for n = range len(literal) {
+		if b.at(i+n) == literal[n] {
+			continue
+		}
+		if i+n == end {
+			status = Truncated
+		} else {
+			i += n
+		}
+		goto stop
+	}
+	i += len(literal)
+	goto after
+
 firstElement:
-	switch b[i] {
+	switch b.at(i) {
 	case ']':
 		goto closed
 	case ' ', '\t', '\r':
@@ -279,13 +307,13 @@ firstElement:
 	goto value
 
 firstName:
-	if b[i] == '}' {
+	if b.at(i) == '}' {
 		goto closed
 	}
-	if b[i] == '"' {
-		goto nameQuote
+	if b.at(i) == '"' {
+		goto key
 	}
-	if isSpace(b[i]) {
+	if isSpace(b.at(i)) {
 		i++
 		goto firstName
 	}
@@ -293,33 +321,46 @@ firstName:
 	goto stop
 
 name:
-	if b[i] == '"' {
-		goto nameQuote
+	if b.at(i) == '"' {
+		goto key
 	}
-	if isSpace(b[i]) {
+	if isSpace(b.at(i)) {
 		i++
 		goto name
 	}
 	state = beforeName
 	goto stop
 
-nameQuote:
+	// A member's name. Most fit a word, and have the colon right behind them.
+key:
 	i++
-	key = true
-	if depth == 1 {
-		s.name = i
+	s.name = i
+	if i <= words {
+		w = b.word(i)
+		if m = notPlain(w); m != 0 {
+			n = i + bits.TrailingZeros64(m)>>3
+			if b.at(n) == '"' && b.at(n+1) == ':' {
+				i = n + 2
+				if depth == 1 {
+					s.which = s.names.findShort(w & (m&-m>>7 - 1))
+					s.value = i
+				}
+				goto value
+			}
+		}
 	}
+	isKey = true
 	goto str
 
 colon:
-	if b[i] == ':' {
+	if b.at(i) == ':' {
 		i++
 		if depth == 1 {
 			s.value = i
 		}
 		goto value
 	}
-	if isSpace(b[i]) {
+	if isSpace(b.at(i)) {
 		i++
 		goto colon
 	}
@@ -330,7 +371,7 @@ after:
 	if depth <= 1 {
 		goto afterOutermost
 	}
-	c = b[i]
+	c = b.at(i)
 	if c == ',' {
 		i++
 		if kind == object {
@@ -352,7 +393,7 @@ afterOutermost:
 	if depth == 0 {
 		goto done
 	}
-	c = b[i]
+	c = b.at(i)
 	if c == ',' {
 		if kind == object {
 			s.member(b, i)
@@ -385,31 +426,28 @@ closed:
 	kind = s.open[depth] & object
 	goto after
 
-	// The rest of a string, up to its closing quote. Runs of plain ASCII are
-	// taken eight bytes at a time; what else a string can hold is met byte by
-	// byte, in order, so that the first fault is the one reported.
+	// The rest of a string, up to its closing quote. What it can hold is met in
+	// order, so that the first fault is the one reported.
 str:
-	for end-i >= 8 {
-		w = binary.LittleEndian.Uint64(b[i:])
-		m = notPlain(w)
-		if m != 0 {
+	if i <= words {
+		if m = notPlain(b.word(i)); m != 0 {
 			i += bits.TrailingZeros64(m) >> 3
 			goto special
 		}
-		i += 8
+		i = skip(b, i+8, words)
 	}
-	for plain[b[i]] {
+	for plain[b.at(i)] {
 		i++
 	}
 special:
-	c = b[i]
+	c = b.at(i)
 	if c == '"' {
 		i++
-		if !key {
+		if !isKey {
 			goto after
 		}
 		if depth == 1 {
-			s.which = s.names.find(b, s.name, i-1)
+			s.which = s.names.find(b.bytes(s.name, i-1))
 		}
 		goto colon
 	}
@@ -417,9 +455,9 @@ special:
 		goto multibyte
 	}
 	if c == '\\' {
-		c = b[i+1]
+		c = b.at(i + 1)
 		if simpleEscape[c] {
-			i += 2
+			i = skip(b, i+2, words)
 			goto str
 		}
 		if c != 'u' {
@@ -427,7 +465,7 @@ special:
 			goto badEscape
 		}
 		for m = 2; m < 6; m++ {
-			if !isHex[b[i+int(m)]] {
+			if !isHex[b.at(i+int(m))] {
 				goto badEscape
 			}
 		}
@@ -446,53 +484,15 @@ badEscape:
 	}
 	goto stop
 
-	// UTF-8 as RFC 3629 §4 has it. Text in one script comes in runs, so the
-	// rune after a rune is tried here first.
+	// Text in one script comes in runs.
 multibyte:
-	for {
-		c = b[i]
-		switch {
-		case c < utf8Lead:
-			goto str
-		case c&0xf0 == 0xe0:
-			if !isTail(b[i+1]) || c == 0xe0 && b[i+1] < 0xa0 || c == 0xed && b[i+1] > 0x9f {
-				m = 1
-				goto badRune
-			}
-			if !isTail(b[i+2]) {
-				m = 2
-				goto badRune
-			}
-			i += 3
-		case c&0xe0 == 0xc0 && c >= 0xc2:
-			if !isTail(b[i+1]) {
-				m = 1
-				goto badRune
-			}
-			i += 2
-		case c >= 0xf0 && c <= 0xf4:
-			if !isTail(b[i+1]) || c == 0xf0 && b[i+1] < 0x90 || c == 0xf4 && b[i+1] > 0x8f {
-				m = 1
-				goto badRune
-			}
-			if !isTail(b[i+2]) {
-				m = 2
-				goto badRune
-			}
-			if !isTail(b[i+3]) {
-				m = 3
-				goto badRune
-			}
-			i += 4
-		default:
-			m = 0
-			goto badRune
-		}
+	i, n = runes(b, i, words)
+	if n < 0 {
+		goto str
 	}
-badRune:
 	state = inString
 	status = UTF8
-	if i+int(m) == end {
+	if i+n == end {
 		status = Truncated // from the first byte of the rune on
 	} else if s.Lenient {
 		s.Repair = true
@@ -504,7 +504,7 @@ badRune:
 	// A number ends where a byte comes that cannot continue it. The sentinel
 	// is such a byte, but there a longer text may go on with the number.
 minus:
-	c = b[i]
+	c = b.at(i)
 	if c == '0' {
 		i++
 		goto zero
@@ -517,7 +517,14 @@ minus:
 	goto stop
 
 integer:
-	for isDigit(b[i]) {
+	for i <= words {
+		n = digits(b.word(i))
+		i += n
+		if n < 8 {
+			break
+		}
+	}
+	for isDigit(b.at(i)) {
 		i++
 	}
 	state = inInteger
@@ -525,7 +532,7 @@ integer:
 zero:
 	state = afterZero
 integerEnd:
-	switch b[i] {
+	switch b.at(i) {
 	case '.':
 		i++
 		goto point
@@ -536,15 +543,15 @@ integerEnd:
 	goto numberEnd
 
 point:
-	if !isDigit(b[i]) {
+	if !isDigit(b.at(i)) {
 		state = afterPoint
 		goto stop
 	}
 fraction:
-	for isDigit(b[i]) {
+	for isDigit(b.at(i)) {
 		i++
 	}
-	if b[i]|0x20 == 'e' {
+	if b.at(i)|0x20 == 'e' {
 		i++
 		goto exponent
 	}
@@ -552,22 +559,22 @@ fraction:
 	goto numberEnd
 
 exponent:
-	if b[i] == '+' || b[i] == '-' {
+	if b.at(i) == '+' || b.at(i) == '-' {
 		i++
 		goto sign
 	}
-	if !isDigit(b[i]) {
+	if !isDigit(b.at(i)) {
 		state = afterE
 		goto stop
 	}
 	goto exponentDigits
 sign:
-	if !isDigit(b[i]) {
+	if !isDigit(b.at(i)) {
 		state = afterSign
 		goto stop
 	}
 exponentDigits:
-	for isDigit(b[i]) {
+	for isDigit(b.at(i)) {
 		i++
 	}
 	state = inExponent
@@ -585,38 +592,100 @@ stop:
 	if i == end {
 		status = Truncated
 	}
-	s.pos, s.depth, s.state, s.key = i, depth, state, key
+	s.pos, s.depth, s.state, s.key = i, depth, state, isKey
 	return status
 }
 
-// literal is the slow way through true, false and null: it stands at i, where
-// the word is not whole. It tells a word that the sentinel cuts short, from
-// whose beginning the scan can go on, from one that is wrong.
-func (s *Scanner) literal(b []byte, i, depth int, word string) Status {
-	s.state, s.pos, s.depth = beforeValue, i, depth
-	for j := range len(word) {
-		if i+j == len(b)-1 {
-			return Truncated
+// skip passes over plain string content, and escapes of one letter in it, as far
+// as words can be loaded.
+func skip(b text, i, words int) int {
+	for i <= words {
+		m := notPlain(b.word(i))
+		if m == 0 {
+			i += 8
+			continue
 		}
-		if b[i+j] != word[j] {
-			s.pos = i + j
-			return Syntax
+		i += bits.TrailingZeros64(m) >> 3
+		if b.at(i) != '\\' || !simpleEscape[b.at(i+1)] {
+			break
+		}
+		i += 2
+	}
+	return i
+}
+
+// runes passes over the runes outside ASCII that stand at i, as RFC 3629 §4 has
+// them, and returns where they end. If there the first bytes of another stand,
+// it returns also how many of them are right, else -1.
+func runes(b text, i, words int) (next, right int) {
+	for {
+		// Most scripts that are written without spaces have three bytes a rune.
+		for i <= words-16 && areEightRunes(b.word(i), b.word(i+8), b.word(i+16)) {
+			i += 24
+		}
+		c := b.at(i)
+		switch {
+		case c < utf8Lead:
+			return i, -1
+		case c&0xf0 == 0xe0:
+			if d := b.at(i + 1); !isTail(d) || c == 0xe0 && d < 0xa0 || c == 0xed && d > 0x9f {
+				return i, 1
+			}
+			if !isTail(b.at(i + 2)) {
+				return i, 2
+			}
+			i += 3
+		case c&0xe0 == 0xc0 && c >= 0xc2:
+			if !isTail(b.at(i + 1)) {
+				return i, 1
+			}
+			i += 2
+		case c >= 0xf0 && c <= 0xf4:
+			if d := b.at(i + 1); !isTail(d) || c == 0xf0 && d < 0x90 || c == 0xf4 && d > 0x8f {
+				return i, 1
+			}
+			if !isTail(b.at(i + 2)) {
+				return i, 2
+			}
+			if !isTail(b.at(i + 3)) {
+				return i, 3
+			}
+			i += 4
+		default:
+			return i, 0
 		}
 	}
-	panic("jsonscan: literal called for a whole word")
+}
+
+// areEightRunes reports whether three words in a row are eight runes of three
+// bytes each whose first byte is neither E0 nor ED, which restrict the second.
+func areEightRunes(u, v, w uint64) bool {
+	// Each word begins at another byte of a rune.
+	const (
+		fixedU, shapeU, freeU = 0xc0f0c0c0f0c0c0f0, 0x80e08080e08080e0, 0x000f00000f00000f
+		fixedV, shapeV, freeV = 0xf0c0c0f0c0c0f0c0, 0xe08080e08080e080, 0x0f00000f00000f00
+		fixedW, shapeW, freeW = 0xc0c0f0c0c0f0c0c0, 0x8080e08080e08080, 0x00000f00000f0000
+	)
+	if u&fixedU^shapeU|v&fixedV^shapeV|w&fixedW^shapeW != 0 {
+		return false
+	}
+	// What is free in the first bytes: a sum carries where it is not zero.
+	free := u&freeU | v&freeV | w&freeW
+	notE0, notED := free+0xf*ones, (free^0xd*ones)+0xf*ones
+	return notE0&notED&(0x10*ones) == 0x10*ones
 }
 
 // member notes the member of the outermost object whose value ends before i.
 // It is called at the byte after the value, when that is known to be right.
-func (s *Scanner) member(b []byte, i int) {
+func (s *Scanner) member(b text, i int) {
 	if s.which == none {
 		return
 	}
 	from := s.value
-	for isSpace(b[from]) {
+	for isSpace(b.at(from)) {
 		from++
 	}
-	for isSpace(b[i-1]) {
+	for isSpace(b.at(i - 1)) {
 		i--
 	}
 	s.Members.add(s.which, from, i)
@@ -632,8 +701,14 @@ const (
 // content: quote, backslash, control characters, and anything outside ASCII.
 // The lowest mark is exact; a borrow can set false ones above it.
 func notPlain(w uint64) uint64 {
-	quote, backslash := w^'"'*ones, w^'\\'*ones
-	return ((quote - ones) | (backslash - ones) | (w - ' '*ones) | w) & highs
+	// Setting apart bit 0x02 puts the quote, 0x22, beside the control characters.
+	return (((w ^ 0x02*ones) - 0x21*ones) | ((w ^ '\\'*ones) - ones) | w) & highs
+}
+
+// digits is the number of digits that w begins with.
+func digits(w uint64) int {
+	x := w ^ '0'*ones
+	return bits.TrailingZeros64((x&^highs+(0x80-10)*ones|x)&highs) >> 3
 }
 
 const utf8Lead = 0x80
