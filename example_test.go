@@ -1,10 +1,13 @@
 package stdioguard_test
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/stdioguard/stdioguard"
@@ -23,6 +26,59 @@ func ExampleNew() {
 	// {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}
 	// the server reads: {"jsonrpc":"2.0","id":1,"method":"ping"}
 	// <nil>
+}
+
+// A server that prints: the client sees its messages, standard error the rest.
+func ExampleStdio() {
+	inProcess("ExampleStdio", "INFO starting\n"+`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", func() {
+		g, err := stdioguard.Stdio()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return
+		}
+		defer g.Close()
+		for in := bufio.NewScanner(g); in.Scan(); {
+			fmt.Println("debug: got", in.Text())
+			fmt.Fprintln(g.Writer(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		}
+	})
+	// Output:
+	// {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}
+	// {"jsonrpc":"2.0","id":1,"result":{}}
+}
+
+// An SDK that reads os.Stdin and writes os.Stdout itself.
+func ExampleRun() {
+	inProcess("ExampleRun", "\ufeff"+`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", func() {
+		err := stdioguard.Run(context.Background(), func(context.Context) error {
+			for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+				fmt.Println("debug: got", in.Text())
+				fmt.Println(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+			}
+			return nil
+		})
+		fmt.Fprintln(os.Stderr, "the session ended with", err)
+	})
+	// Output:
+	// {"jsonrpc":"2.0","id":1,"result":{}}
+}
+
+// inProcess runs main in a process of its own, since it takes the standard streams
+// for good, and prints what a client gets.
+func inProcess(example, stdin string, main func()) {
+	const child = "STDIOGUARD_EXAMPLE"
+	if os.Getenv(child) != "" {
+		main()
+		os.Exit(0)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+example+"$")
+	cmd.Env = append(os.Environ(), child+"=1")
+	cmd.Stdin = strings.NewReader(stdin)
+	stdout, err := cmd.Output()
+	fmt.Printf("%s", stdout)
+	if err != nil {
+		fmt.Println(err)
+	}
 }
 
 // What is no message does not get to the client.
@@ -50,6 +106,17 @@ func ExampleWithRejectFunc() {
 	// true -32700 ""
 	// stdioguard: line 3 at byte 22: not a JSON-RPC 2.0 message: the id is not a string or a 64-bit integer
 	// false -32600 "1.5"
+}
+
+// The caller of a request that is too long gets an error of its own.
+func ExampleWithRecoveredIDs() {
+	stdin := strings.NewReader(`{"jsonrpc":"2.0","id":7,"method":"write","params":{"text":"` + strings.Repeat("a", 100) + `"}}`)
+	g := stdioguard.New(stdin, os.Stdout,
+		stdioguard.WithRecoveredIDs(),
+		stdioguard.WithLimits(stdioguard.Limits{Line: 100}))
+	io.Copy(io.Discard, g)
+	// Output:
+	// {"jsonrpc":"2.0","id":7,"error":{"code":-32700,"message":"Parse error"}}
 }
 
 // A client that reads a server's output lets nothing but messages through to its SDK.
