@@ -93,11 +93,16 @@ type input struct {
 	Text string `json:"text,omitempty"`
 }
 
+//lint:ignore SA1019 see ask
+var question = &mcp.CreateMessageParams{
+	MaxTokens: 100,
+	//lint:ignore SA1019 see ask
+	Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "Well?"}}},
+}
+
 func ask(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
-	answer, err := req.Session.CreateMessage(ctx, &mcp.CreateMessageParams{
-		MaxTokens: 100,
-		Messages:  []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "Well?"}}},
-	})
+	//lint:ignore SA1019 clients of the revisions that have sampling are to be served
+	answer, err := req.Session.CreateMessage(ctx, question)
 	if err != nil {
 		return text("no answer: " + err.Error()), nil, nil
 	}

@@ -95,6 +95,7 @@ func newServer() *server.MCPServer {
 
 func ask(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	question := mcp.SamplingMessage{Role: mcp.RoleUser, Content: mcp.NewTextContent("Well?")}
+	//lint:ignore SA1019 clients of the revisions that have sampling are to be served
 	answer, err := server.ServerFromContext(ctx).RequestSampling(ctx, mcp.CreateMessageRequest{
 		CreateMessageParams: mcp.CreateMessageParams{MaxTokens: 100, Messages: []mcp.SamplingMessage{question}},
 	})
