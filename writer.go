@@ -26,6 +26,7 @@ type writer struct {
 	scan    *jsonscan.Scanner // of the value being read, over more than one Write
 	inBatch *jsonscan.Scanner // of each message in a batch; nil until there is one
 	held    []byte
+	idle    int  // Writes in a row that held could have been smaller for
 	inValue bool // the scanner has read held, and goes on behind it
 	mixed   bool // the current line has text on it
 	found   []message
@@ -40,8 +41,8 @@ type message struct {
 	repair   bool // a string in it is not UTF-8
 }
 
-// What the writer keeps between two Writes, in bytes for each of its buffers, and in
-// messages.
+// What the writer keeps between two Writes at any time, in bytes for each of its
+// buffers, and in messages.
 const (
 	keep      = 1 << 20
 	keepFound = 1 << 10
@@ -126,24 +127,28 @@ func (w *writer) write(p []byte) error {
 }
 
 // hold keeps b[from:end], the beginning of a value, for the next Write. If there is
-// any, b is w.held's memory.
+// any, b is w.held's memory, which goes when it is large and was not needed for a
+// number of Writes.
 func (w *writer) hold(b []byte, from, end int) {
 	if end-from >= w.g.cfg.limits.Held {
 		w.g.diverted.write(b[from:end])
 		w.mixed, w.inValue = true, false
 		from = end
 	}
+	if end-from < keep && cap(w.held) > keep {
+		w.idle++
+	} else {
+		w.idle = 0
+	}
 	switch {
-	case from < end && from > 0 && cap(b) > keep && end-from < keep:
-		w.held = bytes.Clone(b[from:end])
-	case from < end && from > 0:
-		w.held = b[:copy(b, b[from:end])]
-	case from < end:
-		w.held = b[:end] // where it is: it may be long, and come in many Writes
-	case cap(w.held) > keep:
-		w.held = nil
-	default:
+	case w.idle == giveBackAfter:
+		w.held, w.idle = bytes.Clone(b[from:end]), 0
+	case from == end:
 		w.held = w.held[:0]
+	case from > 0:
+		w.held = b[:copy(b, b[from:end])]
+	default:
+		w.held = b[:end] // where it is: it may be long, and come in many Writes
 	}
 }
 

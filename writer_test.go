@@ -510,17 +510,41 @@ func TestARightLineAllocatesNothing(t *testing.T) {
 			}))
 		})
 	}
-	t.Run("pieces of a message", func(t *testing.T) {
-		w := stdioguard.New(strings.NewReader(""), io.Discard).Writer()
-		line := []byte(messageOf(4<<10) + "\n")
-		assert.Zero(t, fewestAllocs(func() {
-			for p := line; len(p) > 0; {
-				n := min(len(p), 100)
-				w.Write(p[:n])
-				p = p[n:]
-			}
-		}))
-	})
+	for _, tt := range []struct{ message, piece int }{{4 << 10, 100}, {4 << 20, 64 << 10}} {
+		t.Run(fmt.Sprintf("a line of %d bytes in pieces", tt.message), func(t *testing.T) {
+			w := stdioguard.New(strings.NewReader(""), io.Discard).Writer()
+			line := []byte(messageOf(tt.message) + "\n")
+			assert.Zero(t, fewestAllocs(func() {
+				for p := range slices.Chunk(line, tt.piece) {
+					w.Write(p)
+				}
+			}))
+		})
+	}
+}
+
+// What a large message took is given back when none follows.
+func TestTheWriterGivesItsBufferBack(t *testing.T) {
+	g := stdioguard.New(strings.NewReader(""), io.Discard)
+	held := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := held()
+	line := messageOf(16 << 20)
+	for _, p := range []string{line[:10<<20], line[10<<20:] + "\n"} {
+		_, err := g.Writer().Write([]byte(p))
+		require.NoError(t, err)
+	}
+	line = ""
+	for range 64 {
+		_, err := g.Writer().Write([]byte(note + "\n"))
+		require.NoError(t, err)
+	}
+	assert.Less(t, held()-before, int64(2<<20))
+	runtime.KeepAlive(g)
 }
 
 // trackedPass returns a function that reads a thousand requests through a guard
