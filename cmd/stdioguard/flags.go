@@ -52,11 +52,9 @@ func (c *config) flags() *flag.FlagSet {
 	return f
 }
 
-// parse reads the environment and then the command line, which wins. It returns
-// flag.ErrHelp if help is what was asked for.
-func parse(args []string, getenv func(string) string) (*config, error) {
-	c := new(config)
-	flags := c.flags()
+// parse reads the environment and then the command line, which wins, by flags that
+// set c and perhaps more. It returns flag.ErrHelp if help is what was asked for.
+func (c *config) parse(flags *flag.FlagSet, args []string, getenv func(string) string) error {
 	var err error
 	flags.VisitAll(func(f *flag.Flag) {
 		name := variable(f.Name)
@@ -69,20 +67,20 @@ func parse(args []string, getenv func(string) string) (*config, error) {
 		}
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := flags.Parse(args); err != nil {
-		return nil, err
+		return err
 	}
 	c.command = flags.Args()
 	switch flagsEnd := len(args) - len(c.command) - 1; {
 	case len(c.command) == 0:
-		return nil, errNoCommand
+		return errNoCommand
 	case flagsEnd < 0 || args[flagsEnd] != "--":
 		// Without it, a new subcommand would take the name from somebody's server.
-		return nil, fmt.Errorf(`write "--" before the command: stdioguard [flags] -- %s`, strings.Join(c.command, " "))
+		return fmt.Errorf(`write "--" before the command: stdioguard [flags] -- %s`, strings.Join(c.command, " "))
 	}
-	return c, nil
+	return nil
 }
 
 // variable is the environment's name for a flag.
@@ -93,37 +91,37 @@ func variable(flag string) string {
 var errNoCommand = errors.New("no command to run")
 
 // explain says on standard error what parse's error means to who runs the command.
-func explain(err error) (status int) {
+func explain(err error, flags *flag.FlagSet) (status int) {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		usage(os.Stderr)
+		usage(os.Stderr, flags)
 		return 0
 	case errors.Is(err, errNoCommand):
 		failUsage(err)
 		fmt.Fprintln(os.Stderr)
-		usage(os.Stderr)
+		usage(os.Stderr, flags)
 		return exitUsage
 	}
 	failUsage(err)
-	fmt.Fprintln(os.Stderr, "stdioguard -h prints the usage")
+	fmt.Fprintln(os.Stderr, "stdioguard -h and stdioguard probe -h print the usage")
 	return exitUsage
 }
 
-func usage(w io.Writer) {
+func usage(w io.Writer, flags *flag.FlagSet) {
 	fmt.Fprint(w, `Stdioguard starts an MCP server and guards its standard streams.
 
 usage:
-  stdioguard [flags] -- CMD ARG…   run a server, in any language, behind the guard
-  stdioguard version               print the version
+  stdioguard [flags] -- CMD ARG…         run a server, in any language, behind the guard
+  stdioguard probe [flags] -- CMD ARG…   try what a server survives, bare and guarded
+  stdioguard version                     print the version
 
 for example:
   stdioguard -line 4MiB -- npx -y @modelcontextprotocol/server-everything
 
 flags:
 `)
-	f := new(config).flags()
-	f.SetOutput(w)
-	f.PrintDefaults()
+	flags.SetOutput(w)
+	flags.PrintDefaults()
 	fmt.Fprint(w, `
 A SIZE is `+sizeForm+`.
 A TIME is `+waitForm+`.

@@ -13,8 +13,8 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	defaults, err := parse([]string{"--", "x"}, func(string) string { return "" })
-	require.NoError(t, err)
+	defaults := new(config)
+	require.NoError(t, defaults.parse(defaults.flags(), []string{"--", "x"}, func(string) string { return "" }))
 	assert.Equal(t, 8<<20, defaults.limits.Line)
 	new(config).flags().VisitAll(func(f *flag.Flag) {
 		assert.NoError(t, f.Value.Set(f.DefValue), "the default of -%s is what one may write", f.Name)
@@ -82,7 +82,8 @@ func TestParse(t *testing.T) {
 			if tt.flag != "" {
 				args = append(strings.Split(tt.flag, " "), args...)
 			}
-			c, err := parse(args, func(name string) string {
+			c := new(config)
+			err := c.parse(c.flags(), args, func(name string) string {
 				if value, ok := strings.CutPrefix("STDIOGUARD_"+tt.env, name+"="); ok {
 					return value
 				}

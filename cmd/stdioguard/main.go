@@ -3,6 +3,7 @@
 // any language; nothing in it changes.
 //
 //	stdioguard [flags] -- CMD ARG…
+//	stdioguard probe [flags] -- CMD ARG…
 //	stdioguard version
 //
 // In the configuration of an MCP client it stands before the server's own command:
@@ -22,6 +23,13 @@
 // prints reaches the client as whole messages; anything else becomes a line on standard
 // error, where the server's own standard error goes too, untouched. The rules are those
 // of package [github.com/stdioguard/stdioguard].
+//
+// Probe plays the battery of package [github.com/stdioguard/stdioguard/guardtest] at a
+// server twice, as it is and behind the guard, and prints a table: the case, what became
+// of the bare server, what the guarded one did. It takes the guard's flags too. It exits
+// with 1 if the guarded server failed in a case or, with -bare, which leaves the guard
+// out, the bare one. With -json it prints an object for each case, a line each. See
+// stdioguard probe -h for its other flags.
 //
 // # Flags
 //
@@ -97,6 +105,7 @@ type subcommand struct {
 }
 
 var subcommands = []subcommand{
+	{"probe", probe},
 	{"version", version},
 }
 

@@ -56,6 +56,7 @@ func init() {
 		"no out":   serveWithoutOutput,
 		"copy":     serveCopy,
 		"answer":   serveAnswer,
+		"mcp":      serveMCP,
 	}
 }
 
@@ -422,9 +423,9 @@ func TestWhatIsNoSession(t *testing.T) {
 	dir := t.TempDir()
 	file := dir + "/file"
 	require.NoError(t, os.WriteFile(file, []byte("text"), 0o644))
-	const more = "stdioguard -h prints the usage\n"
+	const more = "stdioguard -h and stdioguard probe -h print the usage\n"
 	var help bytes.Buffer
-	usage(&help)
+	usage(&help, new(config).flags())
 	for _, tt := range []struct {
 		name     string
 		args     []string

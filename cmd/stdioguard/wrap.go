@@ -17,9 +17,10 @@ import (
 
 // wrap runs a command behind a guard.
 func wrap(args []string) (status int) {
-	c, err := parse(args, os.Getenv)
-	if err != nil {
-		return explain(err)
+	c := new(config)
+	flags := c.flags()
+	if err := c.parse(flags, args, os.Getenv); err != nil {
+		return explain(err, flags)
 	}
 	signals := notify()
 	inputClosed := watchInput()

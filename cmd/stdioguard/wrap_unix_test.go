@@ -129,7 +129,7 @@ func TestStandardErrorIsClosed(t *testing.T) {
 func TestAShellSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	var help strings.Builder
-	usage(&help)
+	usage(&help, new(config).flags())
 	c := setup{args: []string{}, shell: `"$0"; echo "status $?"`}.start(t)
 	c.ends(0, "status 2\n", "stdioguard: no command to run\n\n"+help.String())
 	for name := range strings.FieldsSeq("line depth answers recover-ids any-json answer-limit pending held drain grace log") {
