@@ -262,10 +262,10 @@ func (g *Guard) advance(want int) error {
 		}
 		var role role
 		if role, g.cause = g.judge(); g.cause == nil {
+			g.track(role) // before its bytes move
 			g.in.forward()
 			g.counts.Forwarded++
 			g.calm()
-			g.track(role)
 			continue
 		}
 		g.rejecting = true
