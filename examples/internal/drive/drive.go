@@ -5,7 +5,6 @@ package drive
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -290,18 +289,23 @@ func (c *Child) Next() (string, error) {
 
 // PeakMemory returns the most memory that the child has held so far, in bytes.
 // Linux alone tells.
-func (c *Child) PeakMemory() (int64, error) {
+func (c *Child) PeakMemory() (int64, error) { return c.memory("VmHWM") }
+
+// Memory returns the memory that the child holds, in bytes. Linux alone tells.
+func (c *Child) Memory() (int64, error) { return c.memory("VmRSS") }
+
+func (c *Child) memory(which string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(status)) {
 		var kib int64
-		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &kib); err == nil {
+		if _, err := fmt.Sscanf(line, which+": %d kB", &kib); err == nil {
 			return kib << 10, nil
 		}
 	}
-	return 0, errors.New("no VmHWM in /proc/PID/status")
+	return 0, fmt.Errorf("no %s in /proc/PID/status", which)
 }
 
 // Fill reads as n times the byte b, without holding them.

@@ -5,6 +5,8 @@ package tools
 import (
 	"context"
 	"flag"
+	"runtime"
+	"strconv"
 	"time"
 )
 
@@ -24,7 +26,12 @@ var All = []Tool{
 	{"deaf", "takes a while, whatever becomes of its context", deaf},
 	{"hang", "waits for the end of its context", hang},
 	{"stuck", "never returns", stuck},
+	{"goroutines", "tells how many goroutines run", goroutines},
 	{"noise", "disturbs the protocol in the way that its text says", noise},
+}
+
+func goroutines(context.Context, string) (string, error) {
+	return strconv.Itoa(runtime.NumGoroutine()), nil
 }
 
 func echo(_ context.Context, text string) (string, error) { return text, nil }
