@@ -3,7 +3,8 @@
 //
 //	go run -C examples ./demo
 //
-// It exits with status 1 if the guarded server fails in a case.
+// Flags are passed on: -json prints an object for each case. It exits with status 1 if
+// the guarded server fails in a case.
 package main
 
 import (
@@ -36,7 +37,9 @@ func run() (status int, err error) {
 		return 0, err
 	}
 	// A bare server that has not answered by then will not: it waits for more.
-	cmd := exec.Command(filepath.Join(dir, "stdioguard"), "probe", "-timeout=5s", "--", filepath.Join(dir, "gosdk"), "-guard=off")
+	args := append([]string{"probe", "-timeout=5s"}, os.Args[1:]...)
+	args = append(args, "--", filepath.Join(dir, "gosdk"), "-guard=off")
+	cmd := exec.Command(filepath.Join(dir, "stdioguard"), args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err = cmd.Run()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
