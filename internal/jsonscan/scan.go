@@ -596,23 +596,36 @@ stop:
 	return status
 }
 
-// skip passes over plain string content, and escapes of one letter in it, as far
-// as words can be loaded.
+// skip passes over plain string content and over escapes of one letter, as far as
+// four words at a time can be loaded.
 func skip(b text, i, words int) int {
-	for i <= words {
-		m := notPlain(b.word(i))
-		if m == 0 {
-			i += 8
+	for i <= words-24 {
+		m0, m1, m2, m3 := notPlain(b.word(i)), notPlain(b.word(i+8)), notPlain(b.word(i+16)), notPlain(b.word(i+24))
+		if m0|m1|m2|m3 == 0 {
+			i += 32
 			continue
 		}
-		i += bits.TrailingZeros64(m) >> 3
-		if b.at(i) != '\\' || !simpleEscape[b.at(i+1)] {
-			break
+		// In text, escapes stand close together. A branch on each word would be guessed
+		// wrong as often as not, and each word looked at again for each escape in it.
+		mask := gather(m0) | gather(m1)<<8 | gather(m2)<<16 | gather(m3)<<24
+		next := i + 32
+		for mask != 0 {
+			n := bits.TrailingZeros64(mask)
+			if b.at(i+n) != '\\' || !simpleEscape[b.at(i+n+1)] {
+				return i + n
+			}
+			mask &^= 3 << n // its letter may be a quote or a backslash
+			if n == 31 {
+				next++
+			}
 		}
-		i += 2
+		i = next
 	}
 	return i
 }
+
+// gather puts the high bits of the eight bytes of m next to each other.
+func gather(m uint64) uint64 { return m >> 7 * 0x0102040810204080 >> 56 }
 
 // runes passes over the runes outside ASCII that stand at i, as RFC 3629 §4 has
 // them, and returns where they end. If there the first bytes of another stand,
