@@ -242,6 +242,10 @@ var settleRows = []settleRow{
 	{name: "with a negative Pending nothing is waited for", in: lines(request("1")), opts: pendingLimit(-1)},
 	{name: "past Pending requests are not waited for", in: lines(request("1"), request("2"), request("3")), out: []string{response("1"), response("2")}, opts: pendingLimit(2)},
 	{name: "up to Pending they are", in: lines(request("1"), request("2"), request("3")), out: []string{response("1"), response("3")}, opts: pendingLimit(2), waits: true},
+	{name: "a request behind a blank line is waited for", in: lines(note, "", request("1")), waits: true},
+	{name: "a request behind a line that ends in CR LF is answered", in: lines(note+"\r", request("12")+"\r"), out: []string{response("12")}},
+	{name: "a request behind space and a byte order mark is waited for", in: lines(note, bom+"  "+request(`"a"`)), waits: true},
+	{name: "the client cancels behind what was cut off", in: lines(request("12"), " "+cancelled("12"))},
 	{name: "an id twice counts once", in: lines(request("1"), request("1"), request("2")), out: []string{response("1")}, opts: pendingLimit(2), waits: true},
 }
 
@@ -389,6 +393,7 @@ var ownRows = []ownRow{
 	{name: "a request glued to another message", out: []string{note + request("9")}, told: []string{connectionClosed("9")}},
 	{name: "an id twice is one id", out: []string{request("9"), request("9")}, told: []string{connectionClosed("9")}},
 	{name: "the client answered", out: []string{request("9")}, in: lines(response("9"))},
+	{name: "the client answered behind what was cut off", out: []string{request("12")}, in: lines(note, " "+response("12"))},
 	{name: "the client answered with an error", out: []string{request("1")}, in: lines(errorWith(`{"code":-1,"message":"m"}`))},
 	{name: "the client answered one of two", out: []string{request("8"), request("9")}, in: lines(response("8")), told: []string{connectionClosed("9")}},
 	{name: "the client answered in another spelling", out: []string{request(`"a"`), request("-0"), request("9007199254740993")}, in: lines(response(`"\u0061"`), response("0"), response("9007199254740992"))},
@@ -1048,6 +1053,75 @@ func TestCloseAtEveryMoment(t *testing.T) {
 		s.ended(io.EOF, 0)
 		assert.Equal(t, lines(request("1")), s.got.String())
 	})
+}
+
+// Like those moments, one after each byte that the reader brings: CloseRead makes
+// that the input, and Close hands over no more than had been.
+func TestClosingAfterEveryByte(t *testing.T) {
+	in := lines(request("1"), "x", "", request("2")+"\r") + bom + lines(note, "\xff", cancelled("2")) + "{"
+	for at := range len(in) + 1 {
+		all := judgeSlowly(t, []byte(in[:at]), drawn{})
+		for _, row := range []struct {
+			name  string
+			close func(*stdioguard.Guard) error
+			read  int  // bytes of the input that count
+			waits bool // for a response
+		}{
+			{"CloseRead", (*stdioguard.Guard).CloseRead, theWholeInput, true},
+			{"CloseRead and the writer's Close", func(g *stdioguard.Guard) error { return errors.Join(g.CloseRead(), g.Writer().Close()) }, theWholeInput, false},
+			{"Close", (*stdioguard.Guard).Close, at, false},
+		} {
+			out, answers, _ := all.upTo(row.read)
+			inBubble(t, fmt.Sprintf("byte %d/%s", at, row.name), func(t *testing.T, how reading) {
+				var s *session
+				s = newSession(t, steps(in[:at], func([]byte) (int, error) { return 0, errors.Join(errReset, row.close(s.guard)) }, "never read\n"))
+				s.start(how)
+				client := answers
+				if row.waits && strings.Contains(out, request("1")) {
+					s.waits()
+					s.write(response("2"), response("1"))
+					client += lines(response("2"), response("1"))
+				}
+				s.ended(io.EOF, 0)
+				require.Equal(t, out, s.got.String())
+				require.Equal(t, client, s.client.String())
+			})
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// An answer that is stuck in the client's stream holds up its Read, and nobody else.
+func TestAnAnswerThatIsStuck(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(g *stdioguard.Guard) error
+		got  string // by the server, once the stream goes on
+	}{
+		{"Stats", func(g *stdioguard.Guard) error { g.Stats(); return nil }, lines(note)},
+		{"CloseRead", (*stdioguard.Guard).CloseRead, lines(note)},
+		{"the writer's Close", func(g *stdioguard.Guard) error { return g.Writer().Close() }, lines(note)},
+		{"Close", (*stdioguard.Guard).Close, ""},
+		{"text of the server's", func(g *stdioguard.Guard) error { _, err := io.WriteString(g.Writer(), "text\n"); return err }, lines(note)},
+		{"half a message", func(g *stdioguard.Guard) error { _, err := io.WriteString(g.Writer(), note[:9]); return err }, lines(note)},
+	} {
+		inBubble(t, tt.name, func(t *testing.T, how reading) {
+			s, w := gatedSession(t, strings.NewReader(lines("x", note)))
+			s.start(how)
+			require.NoError(t, tt.do(s.guard))
+			require.Zero(t, s.guard.Stats().Answered)
+			s.waits()
+			require.Empty(t, s.got.String())
+			time.Sleep(time.Hour)
+			w.enter <- struct{}{}
+			s.ended(io.EOF, time.Hour)
+			require.Equal(t, tt.got, s.got.String())
+			require.Equal(t, parseError("null"), w.buf.String(), "once")
+			require.EqualValues(t, 1, s.guard.Stats().Answered)
+		})
+	}
 }
 
 // An answering is a server that answers every request that it reads.

@@ -406,6 +406,39 @@ func TestWhatAFrameErrorSays(t *testing.T) {
 	assert.ErrorIs(t, e, stdioguard.ErrSyntax)
 }
 
+func TestWhatAnErrorSays(t *testing.T) {
+	read := func(r io.Reader, w io.Writer) error {
+		_, err := io.ReadAll(stdioguard.New(r, w))
+		return err
+	}
+	returns := func(n int, err error) writerFunc { return func([]byte) (int, error) { return n, err } }
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"a reader that brings less than nothing", read(steps(func([]byte) (int, error) { return -1, nil }), io.Discard), "stdioguard: the reader returned an impossible count, -1 for a buffer of 65536 bytes"},
+		{"a reader that brings too much", read(steps(func(p []byte) (int, error) { return len(p) + 1, io.EOF }), io.Discard), "stdioguard: the reader returned an impossible count, 65537 for a buffer of 65536 bytes"},
+		{"a reader's own error is as it was", read(steps("x", errReset), io.Discard), errReset.Error()},
+		{"an answer that fails", read(steps("\nx\n"), returns(0, errHungUp)), "stdioguard: answering line 2: " + errHungUp.Error()},
+		{"an answer that is cut short", read(steps("x\n"), returns(5, nil)), "stdioguard: answering line 1: " + io.ErrShortWrite.Error()},
+		{"a WriteTo's writer that takes too much", func() error {
+			_, err := stdioguard.New(steps(pingLine), io.Discard).WriteTo(returns(100, nil))
+			return err
+		}(), "stdioguard: the writer returned an impossible count, 100 for 41 bytes"},
+		{"a Write where there is no writer", func() error {
+			_, err := stdioguard.New(steps(), nil).Writer().Write([]byte(note))
+			return err
+		}(), "stdioguard: New was given no writer"},
+		{"a Write that fails says what the writer does", func() error {
+			_, err := stdioguard.New(steps(), returns(3, errHungUp)).Writer().Write([]byte(note))
+			return err
+		}(), errHungUp.Error()},
+	} {
+		t.Run(tt.name, func(t *testing.T) { assert.EqualError(t, tt.err, tt.want) })
+	}
+}
+
 func TestTheHintNamesAWellKnownCause(t *testing.T) {
 	const utf16, header, spread, cr, log, none = "UTF-16", "framing", "spread over several lines", "CR alone", "text for a log", ""
 	for _, tt := range []struct{ line, want string }{

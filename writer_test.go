@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -677,6 +678,178 @@ func TestAWriteErrorIsFinal(t *testing.T) {
 			assert.EqualValues(t, 2, g.Stats().Written)
 		})
 	}
+}
+
+// A failing stream takes so many bytes, fails once, and would take all that follows.
+type failing struct {
+	takes  int // bytes
+	over   int // what Write returns beyond the bytes that it took
+	err    error
+	failed bool
+	got    []byte
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.failed || len(f.got)+len(p) <= f.takes {
+		f.got = append(f.got, p...)
+		return len(p), nil
+	}
+	n := f.takes - len(f.got)
+	f.got = append(f.got, p[:n]...)
+	f.failed = true
+	return n + f.over, f.err
+}
+
+// Answers and messages go to a stream that fails at each byte of them in turn.
+// Nothing follows what it took, whoever writes, and everybody is told.
+func TestAStreamThatFailsAtEveryByte(t *testing.T) {
+	const in = "x\n" + pingLine + "y\n" + pingLine
+	writes := []string{response("1") + "\n", note + note + "\n", "text " + response("1") + "\n", "[" + note + "]\n"}
+	sent := []string{parseError("null"), writes[0], parseError("null"), lines(note), lines(note), lines(response("1")), writes[3]}
+	client := strings.Join(sent, "")
+	for _, tt := range []struct {
+		name string
+		over int
+		err  error
+		want error
+	}{
+		{"it fails", 0, errHungUp, errHungUp},
+		{"it is short", 0, nil, io.ErrShortWrite},
+		{"it takes more than there is", 1000, nil, io.ErrShortWrite},
+		{"it takes less than nothing", -1000, nil, io.ErrShortWrite},
+		{"it fails with an impossible count", 1000, errHungUp, errHungUp},
+		{"it times out", 0, os.ErrDeadlineExceeded, os.ErrDeadlineExceeded},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for n := range len(client) {
+				w := &failing{takes: n, over: tt.over, err: tt.err}
+				g := stdioguard.New(strings.NewReader(in), w, stdioguard.WithDiversion(nil))
+				left := n // bytes until it fails
+				ok := func(lines ...string) bool {
+					for _, line := range lines {
+						left -= len(line)
+					}
+					return left >= 0
+				}
+				check := func(good bool, err error, what string) {
+					t.Helper()
+					if good {
+						require.NoError(t, err, "%s, of %d bytes", what, n)
+						return
+					}
+					require.ErrorIs(t, err, tt.want, "%s, of %d bytes", what, n)
+				}
+				p := make([]byte, 100)
+				_, err := g.Read(p)
+				check(ok(sent[0]), err, "the first Read")
+				_, err = g.Writer().Write([]byte(writes[0]))
+				check(ok(sent[1]), err, "the first Write")
+				_, err = g.Read(p)
+				check(ok(sent[2]), err, "the second Read")
+				_, err = g.Writer().Write([]byte(writes[1]))
+				check(ok(sent[3:5]...), err, "the second Write")
+				_, err = g.Writer().Write([]byte(writes[2]))
+				check(ok(sent[5]), err, "the third Write")
+				_, err = g.Writer().Write([]byte(writes[3]))
+				check(ok(sent[6]), err, "the last Write")
+				require.Equal(t, client[:n], string(w.got))
+			}
+		})
+	}
+}
+
+// Whatever happens at once, every line is whole and goes once, the counts agree
+// with each other, and nobody is left, as a bubble insists on.
+func TestEverythingAtOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		takes int // bytes that the client's stream takes
+		close func(*stdioguard.Guard) error
+	}{
+		{"and CloseRead", 1 << 30, (*stdioguard.Guard).CloseRead},
+		{"and Close", 1 << 30, (*stdioguard.Guard).Close},
+		{"and the writer's Close", 1 << 30, func(g *stdioguard.Guard) error { return errors.Join(g.Writer().Close(), g.CloseRead()) }},
+		{"and a stream that fails", 5000, (*stdioguard.Guard).CloseRead},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for round := range 6 {
+				synctest.Test(t, func(t *testing.T) { everythingAtOnce(t, &failing{takes: tt.takes, err: errHungUp}, round, tt.close) })
+			}
+		})
+	}
+}
+
+func everythingAtOnce(t *testing.T, client *failing, round int, close func(*stdioguard.Guard) error) {
+	const writers, each = 4, 40
+	log := newDivertLog()
+	g := stdioguard.New(&endlessReader{data: []byte(lines(request("1"), "x", note, cancelled("1")))}, client, stdioguard.WithDiversion(log))
+	w := g.Writer()
+	var all sync.WaitGroup
+	var written, text [writers]int
+	var over atomic.Bool
+	for i := range writers {
+		all.Go(func() {
+			for k := range each {
+				m := saying(fmt.Sprintf("%d-%d", i, k))
+				if _, err := io.WriteString(w, m+"\n"); err == nil {
+					written[i]++
+				}
+				if _, err := io.WriteString(w, "text\n"); err == nil {
+					text[i]++
+				}
+			}
+		})
+	}
+	for range 2 {
+		all.Go(func() {
+			for g.Stats().Forwarded < int64(100*round) && !over.Load() {
+				runtime.Gosched()
+			}
+			assert.NoError(t, close(g))
+		})
+		all.Go(func() {
+			for range 200 {
+				s := g.Stats()
+				assert.Equal(t, s.Lines, s.Blank+s.Forwarded+s.Rejected)
+			}
+		})
+	}
+	_, err := g.WriteTo(io.Discard)
+	over.Store(true)
+	all.Wait()
+	if err != nil {
+		assert.ErrorIs(t, err, errHungUp)
+	}
+	require.NoError(t, g.Close())
+
+	s := g.Stats()
+	seen := map[string]bool{}
+	answers := int64(0)
+	for line := range strings.Lines(string(client.got)) {
+		if !strings.HasSuffix(line, "\n") {
+			require.True(t, client.failed, "half a line: %q", line)
+			continue
+		}
+		if line == parseError("null") {
+			answers++
+			continue
+		}
+		require.False(t, seen[line], "twice: %q", line)
+		seen[line] = true
+	}
+	require.Equal(t, s.Answered, answers)
+	require.EqualValues(t, s.Written, len(seen))
+	count, texts := 0, 0
+	for i := range writers {
+		count += written[i]
+		texts += text[i]
+		for k := range written[i] {
+			require.True(t, seen[lines(saying(fmt.Sprintf("%d-%d", i, k)))], "a message that was written is lost")
+		}
+	}
+	require.Len(t, seen, count)
+	require.EqualValues(t, texts*len("text\n"), s.Diverted)
+	require.Equal(t, strings.Repeat("text\n", texts), log.String())
 }
 
 // While a writer of the diversion is stuck, nothing else is.
