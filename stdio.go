@@ -210,7 +210,7 @@ func (p *pipes) finishing() (over bool) {
 	now := time.Now()
 	deadline := *end
 	if over = now.After(deadline); over {
-		deadline = now.Add(outputWait / 100)
+		deadline = now.Add(outputWait / 10) // a busy machine may take a while from here to the read
 	}
 	p.drain.SetReadDeadline(deadline)
 	return over

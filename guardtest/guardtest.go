@@ -26,7 +26,9 @@
 //
 // The server is killed with its process group after each case, on systems that have
 // groups; elsewhere with its own process alone. Its standard error is read and, where a
-// case fails, the end of it is shown.
+// case fails, the end of it is shown. A line of its output may have 64 MiB, and it may
+// make a thousand requests in a case, which are answered as a client does that has no
+// capabilities.
 //
 // A server built with the race detector takes several times the memory: skip the case
 // endless-line for it.

@@ -20,4 +20,7 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &attr
 }
 
-func killGroup(cmd *exec.Cmd) { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+func killGroup(cmd *exec.Cmd) {
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	cmd.Process.Kill() // which may have left its group
+}

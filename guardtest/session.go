@@ -214,6 +214,16 @@ func (s *session) await(event <-chan struct{}, most time.Duration) bool {
 	return false
 }
 
+// cancelled reports whether the context is done.
+func (s *session) cancelled() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // fate says what has become of the process.
 func (s *session) fate() string {
 	select {

@@ -34,6 +34,11 @@ func watchInput() <-chan struct{} {
 		return nil
 	}
 	closed := make(chan struct{})
+	var stat unix.Stat_t
+	if unix.Fstat(in, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFREG {
+		close(closed) // nobody adds to it
+		return closed
+	}
 	go func() {
 		fds := []unix.PollFd{{Fd: int32(in), Events: unix.POLLRDHUP}}
 		for {

@@ -52,14 +52,19 @@ func (c *config) flags() *flag.FlagSet {
 	return f
 }
 
-// parse reads the environment and then the command line, which wins, by flags that
-// set c and perhaps more. It returns flag.ErrHelp if help is what was asked for.
+// parse reads the command line, and the environment for what it leaves open, by flags
+// that set c and perhaps more. It returns flag.ErrHelp if help is what was asked for.
 func (c *config) parse(flags *flag.FlagSet, args []string, getenv func(string) string) error {
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	given := make(map[string]bool)
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	var err error
 	flags.VisitAll(func(f *flag.Flag) {
 		name := variable(f.Name)
 		value := getenv(name)
-		if value == "" || err != nil {
+		if value == "" || given[f.Name] || err != nil {
 			return
 		}
 		if wrong := f.Value.Set(value); wrong != nil {
@@ -67,9 +72,6 @@ func (c *config) parse(flags *flag.FlagSet, args []string, getenv func(string) s
 		}
 	})
 	if err != nil {
-		return err
-	}
-	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	c.command = flags.Args()

@@ -50,7 +50,7 @@
 //	                   until the rest comes (64MiB)
 //	-drain TIME        how long answers may take after the client's end of input (30s)
 //	-grace TIME        how long the server may take to exit, once its input was closed,
-//	                   and again after SIGTERM (5s)
+//	                   and again after SIGTERM (5s); 0: each at once
 //	-log LEVEL         what is said on standard error: debug, info, warn, error or off (warn)
 //
 // A SIZE is a whole number of bytes, or has a unit: k, M, G or KiB, MiB, GiB for powers
@@ -63,7 +63,10 @@
 // requests in flight may still be answered, for the time of -drain. Then the server's
 // input is closed; if it has not exited after -grace it gets SIGTERM, and after -grace
 // again SIGKILL. (Windows has no SIGTERM.) What it writes is passed on until it closes
-// its output, which a program that it leaves behind can delay by a second at most.
+// its output, which a program that it leaves behind can delay by a second at most; what
+// a client that is slow has not read by then is waited for. Input that the server does
+// not take, or answers that the client does not, hold up the end by -drain and -grace
+// at most.
 //
 // SIGINT, SIGTERM and SIGHUP end the input in the same way. A second one, or one that
 // comes when the server's input is closed already, goes on to the next step at once. A

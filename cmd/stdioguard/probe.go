@@ -98,7 +98,7 @@ func probe(args []string) (status int) {
 	if err != nil {
 		return failUsage(err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 
 	t := &table{progress: newProgress(os.Stderr)}

@@ -93,10 +93,14 @@ type session struct {
 	signals     <-chan os.Signal
 	inputClosed <-chan struct{} // the client has closed its end; nil where that cannot be seen
 
-	feed   feed
-	input  pump // to the server
-	output pump // to the client
-	hurry  bool // go on to the next step at once
+	feed      feed
+	input     pump                      // to the server
+	output    pump                      // to the client
+	outputEnd atomic.Pointer[time.Time] // until when more output is waited for, once the server has exited
+	moved     int64                     // of the client's input, in whatever way, and when it was seen
+	movedAt   time.Time
+	asked     bool // a signal has asked for the end
+	hurry     bool // another has: go on to the next step at once
 }
 
 // A pump is a direction, and how it ended.
@@ -139,16 +143,40 @@ func (s *session) pumpInput() {
 func (s *session) pumpOutput(out io.Writer) {
 	defer close(s.output.ended)
 	defer s.server.stdout.Close()
-	stdout := struct{ io.Reader }{s.server.stdout} // io.Copy would take a smaller buffer
 	buf := make([]byte, 64<<10)
-	_, err := io.CopyBuffer(out, stdout, buf)
-	if errors.Is(err, os.ErrDeadlineExceeded) { // see finish
-		s.server.stdout.SetReadDeadline(time.Now().Add(outputWait / 100))
-		_, err = io.CopyBuffer(out, io.LimitReader(stdout, maxLast), buf)
+	for last := maxLast; last > 0; {
+		over := s.finishing()
+		n, err := s.server.stdout.Read(buf)
+		if _, err := out.Write(buf[:n]); err != nil {
+			s.output.err = err
+			return
+		}
+		if err != nil {
+			if err != io.EOF && !errors.Is(err, os.ErrDeadlineExceeded) {
+				s.output.err = err
+			}
+			return
+		}
+		if over {
+			last -= n
+		}
 	}
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		s.output.err = err
+}
+
+// finishing bounds the next read, once the server has exited. It reports whether
+// outputWait is over, and only what is in the pipe is to be taken.
+func (s *session) finishing() (over bool) {
+	end := s.outputEnd.Load()
+	if end == nil {
+		return false
 	}
+	now := time.Now()
+	deadline := *end
+	if over = now.After(deadline); over {
+		deadline = now.Add(outputWait / 10) // a busy machine may take a while from here to the read
+	}
+	s.server.stdout.SetReadDeadline(deadline)
+	return over
 }
 
 const (
@@ -160,7 +188,6 @@ const (
 
 // serve waits for the end of the session, whoever brings it about.
 func (s *session) serve() ending {
-	asked := false
 	inputClosed := s.inputClosed
 	var look <-chan time.Time
 	for {
@@ -176,26 +203,26 @@ func (s *session) serve() ending {
 			return s.serverEnding()
 		case sig := <-s.signals:
 			s.log.Debug("got a signal", "signal", sig)
-			if asked {
+			if s.asked {
 				s.hurry = true
 				return byClient
 			}
-			asked = true
+			s.asked = true
 			s.guard.CloseRead()
 		case <-inputClosed:
 			inputClosed = nil
 		case <-look:
-			if most := max(s.drain, s.grace); s.feed.stalled() > most {
-				s.log.Warn("the server does not read its input", "for", most)
+			if most := s.drain + s.grace; s.stalled() > most {
+				s.log.Warn("what the client sent is not taken", "for", most)
 				return byClient
 			}
 		}
 		// There is no more to come from the client. A server that does not read what
-		// there is must not hold up the end.
-		if look == nil && (asked || inputClosed == nil && s.inputClosed != nil) {
+		// there is, or a client that does not read the answers, must not hold up the end.
+		if look == nil && (s.asked || inputClosed == nil && s.inputClosed != nil) {
 			t := time.NewTicker(stallInterval)
 			defer t.Stop()
-			look = t.C
+			look, s.movedAt = t.C, time.Now()
 		}
 	}
 }
@@ -247,21 +274,33 @@ func (s *session) exitsInTime() bool {
 	case <-time.After(grace):
 	case sig := <-s.signals:
 		s.log.Debug("got a signal", "signal", sig)
+		s.asked = true
 	}
 	return false
 }
 
 // finish waits until what the server wrote is passed on, however slowly the client
-// takes it, or until a signal comes.
+// takes it, or until a signal comes that is not the first: that one may have been what
+// ended the server.
 func (s *session) finish() {
+	end := time.Now().Add(outputWait)
+	s.outputEnd.Store(&end)
 	var late <-chan time.Time
-	if s.server.stdout.SetReadDeadline(time.Now().Add(outputWait)) != nil {
+	if s.server.stdout.SetReadDeadline(end) != nil {
 		late = time.After(outputWait) // Windows has no deadlines for a pipe
 	}
-	select {
-	case <-s.output.ended:
-	case <-late:
-	case <-s.signals:
+	for {
+		select {
+		case <-s.output.ended:
+			return
+		case <-late:
+			return
+		case <-s.signals:
+			if s.asked {
+				return
+			}
+			s.asked = true
+		}
 	}
 }
 
@@ -269,6 +308,9 @@ func (s *session) finish() {
 // exit with.
 func (s *session) report(e ending, unanswered int) (status int) {
 	status, signal := s.server.status()
+	if lost := s.guard.Stats().DiversionLost; lost > 0 {
+		s.log.Warn("the server printed more than could be logged", "bytes_lost", lost)
+	}
 	var args []any
 	if unanswered > 0 {
 		args = []any{"unanswered", unanswered}
@@ -289,10 +331,10 @@ func (s *session) report(e ending, unanswered int) (status int) {
 	return status
 }
 
-// A feed is the server's input. It knows whether the server reads.
+// A feed is the server's input. It counts what the server takes.
 type feed struct {
 	pipe  *os.File
-	since atomic.Int64 // when the write began that is under way, in ns; 0 if none is
+	taken atomic.Int64 // bytes
 	err   error
 }
 
@@ -304,21 +346,20 @@ const (
 )
 
 func (f *feed) Write(p []byte) (n int, err error) {
-	defer f.since.Store(0)
 	for n < len(p) && f.err == nil {
-		f.since.Store(time.Now().UnixNano())
 		m, err := f.pipe.Write(p[n:min(len(p), n+feedChunk)])
 		n += m
+		f.taken.Add(int64(m))
 		f.err = err
 	}
 	return n, f.err
 }
 
-// stalled returns how long the server has read nothing of what there is.
-func (f *feed) stalled() time.Duration {
-	since := f.since.Load()
-	if since == 0 {
-		return 0
+// stalled returns how long nothing of the client's input has gone anywhere.
+func (s *session) stalled() time.Duration {
+	stats := s.guard.Stats()
+	if moved := s.feed.taken.Load() + stats.BytesIn + stats.Lines; moved != s.moved {
+		s.moved, s.movedAt = moved, time.Now()
 	}
-	return time.Since(time.Unix(0, since))
+	return time.Since(s.movedAt)
 }

@@ -42,7 +42,7 @@ func TestTheServerDoesNotRead(t *testing.T) {
 			note := told(strings.Repeat("x", 1000))
 			c.send(strings.Repeat(note, size/len(note)))
 			tt.end(c)
-			c.ends(143, "", "stdioguard: the server does not read its input for=2s\n"+
+			c.ends(143, "", "stdioguard: what the client sent is not taken for=2s\n"+
 				notExited+"SIGTERM\nstdioguard: the server was ended by SIGTERM\n")
 		})
 	}
