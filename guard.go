@@ -465,7 +465,7 @@ func (g *Guard) serverSends(r role) {
 	g.mu.Lock()
 	if len(g.own) < g.cfg.limits.Pending {
 		g.owned++
-		g.own[key] = ownRequest{appendRepaired(nil, r.id), r.kind == ping, g.owned}
+		g.own[key] = ownRequest{appendRepaired(make([]byte, 0, len(r.id)), r.id), r.kind == ping, g.owned}
 	}
 	g.mu.Unlock()
 	g.wakeUp()

@@ -70,10 +70,12 @@ func (s Seeds) numberKey(id []byte) Key {
 	if f == 0 {
 		f = 0 // of either sign
 	}
-	// A product that is folded mixes 64 bits well, and at less cost than a hash
-	// of bytes.
+	// A product that is folded mixes 64 bits, at less cost than a hash of bytes; what
+	// follows spreads ids that come in an order over the table.
 	hi, lo := bits.Mul64(math.Float64bits(f)^s.num, s.mul)
-	return Key(hi ^ lo)
+	k := hi ^ lo
+	k = (k ^ k>>32) * 0xd6e8feb86659fd93
+	return Key(k ^ k>>32)
 }
 
 // float returns a JSON number as a float64, an infinity where it is too large.

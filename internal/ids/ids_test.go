@@ -2,6 +2,7 @@ package ids_test
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,6 +83,43 @@ func TestASetAgreesWithAMap(t *testing.T) {
 			}
 			require.Equal(t, len(m), s.Len())
 		}
+	}
+}
+
+// Ids in an order, as clients count them and as somebody chooses them who knows how
+// they are kept, lie in the table as random ones do, whatever the seeds: three quarters
+// full, a search looks at 2.5 slots then. How many it looks at is counted, in a table
+// like the set's.
+func TestIDsInAnOrderAreSpread(t *testing.T) {
+	const slots, n = 1 << 13, 3 << 11
+	for _, tt := range []struct {
+		name string
+		id   func(i int64) int64
+	}{
+		{"counted from 0", func(i int64) int64 { return i }},
+		{"counted from 2^20", func(i int64) int64 { return 1<<20 + i }},
+		{"that as float64 differ in high bits only", func(i int64) int64 { return i << 40 }},
+		{"that as float64 differ in low bits only", func(i int64) int64 { return 1<<52 + i }},
+		{"that as float64 differ in some of each", func(i int64) int64 { return 1<<52 + i&0x7f<<16 + i>>7<<44 }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var most float64
+			for range 100 {
+				seeds := ids.NewSeeds()
+				var taken [slots]bool
+				looks := 0
+				for i := range int64(n) {
+					k, _ := seeds.Key(strconv.AppendInt(nil, tt.id(i), 10))
+					at := k % slots
+					for looks++; taken[at]; looks++ {
+						at = (at + 1) % slots
+					}
+					taken[at] = true
+				}
+				most = max(most, float64(looks)/n)
+			}
+			assert.Less(t, most, 4.0, "slots that a search looks at, with the worst of 100 seeds")
+		})
 	}
 }
 
