@@ -106,6 +106,22 @@ var servers = map[string]func(){
 		select {}
 	},
 	"ignores a hang-up": func() { serveDeaf() },
+	"answers the last line twice": func() {
+		serve(os.Stdin, func(c *call) string {
+			if string(c.ID) == "2" {
+				fmt.Println(`{"jsonrpc":"2.0","id":2,` + classic(c) + `}`)
+			}
+			return classic(c)
+		}, guarded)
+	},
+	"asks without end": func() {
+		go io.Copy(io.Discard, os.Stdin)
+		for id := 0; ; id++ {
+			if _, err := fmt.Printf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", id); err != nil {
+				return
+			}
+		}
+	},
 	"ends with status 3": func() {
 		serve(os.Stdin, classic, guarded)
 		os.Exit(3)
@@ -378,6 +394,22 @@ func TestRunFindsTheOneFault(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Other faults are told apart in a case or two.
+func TestRunFindsOtherFaults(t *testing.T) {
+	t.Parallel()
+	report, err := guardtest.Run(t.Context(), server("answers the last line twice"), append(only("control", "crlf"), guardtest.WithTimeout(time.Minute))...)
+	require.NoError(t, err)
+	for _, name := range []string{"control", "crlf"} {
+		failure := result(t, report, name).Failure
+		require.NotNil(t, failure, name)
+		assert.Equal(t, "one answer to tools/list, id 2", failure.Expected)
+		assert.Equal(t, `a second: {"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`, failure.Came)
+	}
+
+	_, err = guardtest.Run(t.Context(), server("asks without end"), guardtest.WithTimeout(2*time.Second))
+	require.ErrorContains(t, err, "expected: at most 1000 requests of the server's\ncame:     more")
 }
 
 func TestRunReportsEachCase(t *testing.T) {

@@ -26,6 +26,17 @@ func init() {
 		}
 		os.Exit(5)
 	}
+	// It has left its process group.
+	servers["moves to another group"] = func() {
+		group, err := syscall.Getpgid(os.Getppid())
+		if err == nil {
+			err = syscall.Setpgid(0, group)
+		}
+		if err != nil {
+			panic(err)
+		}
+		servers["ignores the end of input"]()
+	}
 	// What it wraps ignores the end of input.
 	servers["wraps a server"] = func() {
 		cmd := server("ignores the end of input")()
@@ -47,6 +58,7 @@ func TestNoChildOfTheServersIsLeft(t *testing.T) {
 			"expected: an answer to initialize, id 1000\n" +
 			"came:     the end of its output; exit status 5"},
 		{server: "wraps a server", opts: only("control")},
+		{server: "moves to another group", opts: only("control")},
 	} {
 		t.Run(r.server, func(t *testing.T) {
 			var started []*exec.Cmd

@@ -57,6 +57,7 @@ func init() {
 		"copy":     serveCopy,
 		"answer":   serveAnswer,
 		"mcp":      serveMCP,
+		"burst":    serveBurst,
 	}
 }
 
@@ -197,6 +198,15 @@ func serveFlood() int {
 	}
 	io.Copy(io.Discard, os.Stdin)
 	return 5
+}
+
+// burst is as much as the pipes on the way to the client hold, and no more.
+var burst = strings.Repeat(told("burst"), 300<<10/len(told("burst")))
+
+// serveBurst exits while most of what it wrote is on its way.
+func serveBurst() int {
+	io.WriteString(os.Stdout, burst)
+	return 3
 }
 
 func serveWithoutInput() int {

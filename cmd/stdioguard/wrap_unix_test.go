@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -134,5 +135,33 @@ func TestAShellSaysWhatToDo(t *testing.T) {
 	c.ends(0, "status 2\n", "stdioguard: no command to run\n\n"+help.String())
 	for name := range strings.FieldsSeq("line depth answers recover-ids any-json answer-limit pending held drain grace log") {
 		require.Contains(t, help.String(), "  -"+name)
+	}
+}
+
+// A client may take its time: what the server wrote before it exited is passed on, also
+// when the signal that ended it comes to the command too.
+func TestTheClientReadsLate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		before func(*client)
+	}{
+		{"", func(*client) {}},
+		{"and a signal comes", func(c *client) { c.signal(syscall.SIGINT) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := setup{flags: strings.Fields("-log info"), command: serve("burst"), unread: true}.start(t)
+			c.awaitsUntil(&c.log, func(log string) bool { return strings.Contains(log, "has started") })
+			time.Sleep(outputWait / 2) // no event says that the server has exited
+			tt.before(c)
+			time.Sleep(outputWait) // nor that the command is past its wait
+			c.read(c.outEnd, &c.out)
+			c.exits(3)
+			for _, ended := range c.ended {
+				c.await(ended, "somebody holds the outputs open")
+			}
+			same(t, burst, c.out.String(), "on standard output")
+		})
 	}
 }
