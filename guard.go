@@ -48,7 +48,7 @@ import (
 )
 
 // A Guard reads lines and hands on those that are valid messages. It is an
-// [io.ReadCloser] and an [io.WriterTo]; make one with [New].
+// [io.ReadCloser] and an [io.WriterTo]; make one with [Stdio] or [New].
 //
 // One goroutine at a time may call Read or WriteTo; all other methods may be
 // called from any goroutine at any time.

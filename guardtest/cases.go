@@ -281,6 +281,9 @@ var endCases = []Case{
 		Name: "eof-unterminated", What: "A last request without a newline, and the end of input.", Source: "go-sdk v1.8.0, mcp-go v1.2.1 and the TypeScript SDK 1.32 lose it",
 		send: "⟨2⟩", serves: true, play: finish,
 	}, {
+		Name: "eof-gaps", What: "Lines with blank ones and spaces between them in one write, and the end of input.", Source: "MCP 2026-07-28: servers exit promptly at end of input; Graphify#227",
+		send: `{"jsonrpc":"2.0","method":"notifications/guardtest"}` + "\n \r\n⟨3⟩\r\n\n  ⟨\"a\"⟩\n", serves: true, play: finish,
+	}, {
 		Name: "one-shot", What: "A whole session in one write, and the end of input, as a shell's printf has it.", Source: "go-sdk#1061; python-sdk#2678; rust-sdk#753; aprender#2393",
 		send: "⟨2⟩\n", serves: true, oneShot: true, play: finish,
 	}, {

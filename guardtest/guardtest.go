@@ -14,7 +14,8 @@
 // A case sends its bytes and then a request that any server can answer, the probe:
 // tools/list, unless [WithProbe] names another. The case passes where the probe is
 // answered, the process lives, and every line of its standard output is one JSON-RPC
-// 2.0 message. What is a valid request in all that is sent has to be answered too.
+// 2.0 message; what the server prints each time it starts counts in the case control
+// alone. What is a valid request in all that is sent has to be answered too.
 // Whether a bad line is answered is shown in [Result.Answer] and judged in one way
 // only: an answer must not carry the id of another request. Some cases end the input
 // or hang up, and the server has to exit; one sends an endless line and looks at the
@@ -260,7 +261,8 @@ func WithProgress(f func(Result)) Option { return func(c *config) { c.progress =
 type bench struct {
 	config
 	newCmd func() *exec.Cmd
-	lang   language // what findOut found out
+	lang   language        // what findOut found out
+	noise  map[string]bool // the lines that it printed then, and that are no message
 
 	mu sync.Mutex // held for a call of progress
 }

@@ -67,7 +67,7 @@ func (b *bench) try(ctx context.Context, lang language) (refusal string, err err
 	case t.lang.revision == "":
 		return "", errors.New("guardtest: the server answers initialize and names no protocolVersion")
 	}
-	b.lang = t.lang
+	b.lang, b.noise = t.lang, t.noise
 	return "", nil
 }
 

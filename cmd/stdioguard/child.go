@@ -34,6 +34,7 @@ func start(command []string, stderr *os.File) (*child, error) {
 	widen(stdout)
 	c := &child{stdin: stdin, stdout: stdout, exited: make(chan struct{}), cmd: exec.Command(command[0], command[1:]...)}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = in, out, stderr
+	ownGroup(c.cmd)
 	dieWithParent(c.cmd)
 	if err := c.run(); err != nil {
 		stdin.Close()

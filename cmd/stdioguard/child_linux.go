@@ -15,7 +15,7 @@ import (
 //
 // It happens when the thread that starts the child ends: see child.run.
 func dieWithParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
 // widen makes room for 256 KiB in a pipe, where the kernel allows it, so that a large

@@ -31,10 +31,11 @@ type config struct {
 // flags returns the flags, which set c, with c's defaults.
 func (c *config) flags() *flag.FlagSet {
 	*c = config{
-		limits: stdioguard.Limits{Line: 8 << 20, Depth: 1000, Answers: 256, Pending: 1 << 16, Held: 64 << 20},
-		drain:  30 * time.Second,
-		grace:  5 * time.Second,
-		level:  slog.LevelWarn,
+		recoverIDs: true,
+		limits:     stdioguard.Limits{Line: 8 << 20, Depth: 512, Answers: 256, Pending: 1 << 16, Held: 64 << 20},
+		drain:      30 * time.Second,
+		grace:      5 * time.Second,
+		level:      slog.LevelWarn,
 	}
 	f := flag.NewFlagSet("stdioguard", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // parse's caller says what is wrong
@@ -80,7 +81,7 @@ func (c *config) parse(flags *flag.FlagSet, args []string, getenv func(string) s
 		return errNoCommand
 	case flagsEnd < 0 || args[flagsEnd] != "--":
 		// Without it, a new subcommand would take the name from somebody's server.
-		return fmt.Errorf(`write "--" before the command: stdioguard [flags] -- %s`, strings.Join(c.command, " "))
+		return fmt.Errorf(`write "--" before the command: %s [flags] -- %s`, flags.Name(), strings.Join(c.command, " "))
 	}
 	return nil
 }
@@ -132,7 +133,8 @@ Each flag has an environment variable, such as STDIOGUARD_ANSWER_LIMIT for
 
 The exit status is the server's; 128+n if signal n ended it; 127 if CMD was not
 found, 126 if it cannot be executed, 125 if there are no standard streams, 2 for
-wrong usage.
+wrong usage. That of probe is 1 if the guarded server, or with -bare the bare one,
+failed in a case.
 `)
 }
 

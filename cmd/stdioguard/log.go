@@ -171,12 +171,12 @@ func (s *strays) endLine() {
 		return
 	}
 	s.row++
-	s.log.Warn("the server printed what is no message", "size", size, "text", strconv.Quote(string(text)))
+	s.log.Warn("the server printed text that is no message", "size", size, "text", strconv.Quote(string(text)))
 }
 
 func (s *strays) endRow() {
 	if s.silent > 0 {
-		s.log.Warn("the server printed more lines that are no message", "lines", s.silent)
+		s.log.Warn("the server printed more text that is no message", "lines", s.silent)
 	}
 	s.row, s.silent = 0, 0
 }

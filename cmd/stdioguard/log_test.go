@@ -37,7 +37,7 @@ func TestLogLines(t *testing.T) {
 }
 
 func TestStrays(t *testing.T) {
-	const more = "stdioguard: the server printed more lines that are no message lines="
+	const more = "stdioguard: the server printed more text that is no message lines="
 	long := strings.Repeat("a", maxShown)
 	for _, tt := range []struct {
 		name   string

@@ -12,8 +12,7 @@
 //	  "mcpServers": {
 //	    "files": {
 //	      "command": "stdioguard",
-//	      "args": ["-log", "error", "--", "npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/me"],
-//	      "env": {"STDIOGUARD_LINE": "4MiB"}
+//	      "args": ["--", "npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/me"]
 //	    }
 //	  }
 //	}
@@ -21,15 +20,17 @@
 // What the client sends reaches the server as whole, valid messages, one a line. A bad
 // line is dropped and answered with an error, and the session goes on. What the server
 // prints reaches the client as whole messages; anything else becomes a line on standard
-// error, where the server's own standard error goes too, untouched. The rules are those
-// of package [github.com/stdioguard/stdioguard].
+// error, where the server's own standard error goes too, untouched; where that is the
+// client as well (2>&1), both go nowhere. The rules are those of package
+// [github.com/stdioguard/stdioguard].
 //
 // Probe plays the battery of package [github.com/stdioguard/stdioguard/guardtest] at a
 // server twice, as it is and behind the guard, and prints a table: the case, what became
 // of the bare server, what the guarded one did. It takes the guard's flags too. It exits
 // with 1 if the guarded server failed in a case or, with -bare, which leaves the guard
-// out, the bare one. With -json it prints an object for each case, a line each. See
-// stdioguard probe -h for its other flags.
+// out, the bare one. A cell says whether the case passed (✓) and what its own input got:
+// "served" is a result, "silent" no answer. With -json it prints an object for each case,
+// a line each. See stdioguard probe -h for its other flags.
 //
 // # Flags
 //
@@ -39,9 +40,11 @@
 //
 //	-line SIZE         the longest line from the client (8MiB); servers on the
 //	                   TypeScript SDK exit at 10 MiB
-//	-depth N           how deeply arrays and objects may nest (1000; at most 10000)
+//	-depth N           how deeply arrays and objects may nest (512; at most 10000);
+//	                   Python's json gives up before 1000
 //	-answers HOW       an answer to a line whose id is not known: null, omit or none (null)
-//	-recover-ids       find the id of a request that is too long, too deep or not UTF-8
+//	-recover-ids       find the id of a request that is too long, too deep or not UTF-8,
+//	                   so that its caller gets the error (true)
 //	-any-json          pass on batches and JSON that is not JSON-RPC 2.0
 //	-answer-limit N    error answers in a row, and lines in a row on standard error (256);
 //	                   -1 lifts it
@@ -110,6 +113,9 @@ type subcommand struct {
 var subcommands = []subcommand{
 	{"probe", probe},
 	{"version", version},
+	{"-version", version},
+	{"--version", version},
+	{"help", func([]string) int { return wrap([]string{"-h"}) }},
 }
 
 func run(args []string) (status int) {

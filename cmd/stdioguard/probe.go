@@ -29,17 +29,20 @@ type probeConfig struct {
 	method   string
 	params   object
 	skip     skips
+	list     bool
 }
 
 func (c *probeConfig) flags() *flag.FlagSet {
 	f := c.config.flags()
+	f.Init("stdioguard probe", flag.ContinueOnError)
 	c.timeout, c.method, c.params = 10*time.Second, "tools/list", "{}"
 	f.Var((*toggle)(&c.json), "json", "print an object for each case, a line each, in place of the table")
 	f.Var((*toggle)(&c.bareOnly), "bare", "probe the command as it is, and not behind the guard: for a server that has its own")
 	f.Var((*timeout)(&c.timeout), "timeout", "how long an answer or an exit is waited for, a `TIME`")
 	f.StringVar(&c.method, "method", c.method, "the `REQUEST` that is sent after each case and has to be answered")
 	f.Var(&c.params, "params", "its params, an `OBJECT`")
-	f.Var(&c.skip, "skip", "a `CASE` that is not played; may be given more than once")
+	f.Var(&c.skip, "skip", "`CASES` that are not played, with commas between them; may be given more than once")
+	f.Var((*toggle)(&c.list), "list", "print the cases, and play none")
 	return f
 }
 
@@ -76,11 +79,13 @@ func (o *object) String() string { return string(*o) }
 // skips are the names of cases.
 type skips []string
 
-func (s *skips) Set(name string) error {
-	if !slices.ContainsFunc(guardtest.Cases(), func(c guardtest.Case) bool { return c.Name == name }) {
-		return errors.New("no such case; stdioguard probe prints them all")
+func (s *skips) Set(names string) error {
+	for name := range strings.SplitSeq(names, ",") {
+		if !slices.ContainsFunc(guardtest.Cases(), func(c guardtest.Case) bool { return c.Name == name }) {
+			return fmt.Errorf("there is no case %q; stdioguard probe -list prints them", name)
+		}
+		*s = append(*s, name)
 	}
-	*s = append(*s, name)
 	return nil
 }
 
@@ -90,7 +95,14 @@ func (s *skips) String() string { return strings.Join(*s, ",") }
 func probe(args []string) (status int) {
 	c := new(probeConfig)
 	flags := c.flags()
-	if err := c.parse(flags, args, os.Getenv); err != nil {
+	err := c.parse(flags, args, os.Getenv)
+	switch {
+	case c.list && (err == nil || errors.Is(err, errNoCommand)):
+		for _, c := range guardtest.Cases() {
+			fmt.Printf("%-22s %s (%s)\n", c.Name, c.What, c.Source)
+		}
+		return 0
+	case err != nil:
 		return explain(err, flags)
 	}
 	opts := c.battery()
@@ -102,11 +114,13 @@ func probe(args []string) (status int) {
 	defer stop()
 
 	t := &table{progress: newProgress(os.Stderr)}
-	if !t.play(ctx, "bare", c.command, opts) {
-		return 1
+	if err := t.play(ctx, "bare", c.command, opts); err != nil {
+		return failProbe(err)
 	}
-	if !c.bareOnly && !t.play(ctx, "guarded", behindGuard(self, flags, c.command), opts) {
-		return 1
+	if !c.bareOnly {
+		if err := t.play(ctx, "guarded", behindGuard(self, flags, c.command), opts); err != nil {
+			return failProbe(err)
+		}
 	}
 	if c.json {
 		t.printJSON(os.Stdout)
@@ -117,6 +131,15 @@ func probe(args []string) (status int) {
 		return 1
 	}
 	return 0
+}
+
+// failProbe says why there is no table.
+func failProbe(err error) (status int) {
+	fmt.Fprintf(os.Stderr, "stdioguard: %v\n", err)
+	if status := cannotRun(err); status == exitNotFound {
+		return status
+	}
+	return 1
 }
 
 // battery returns the options that the battery is played with.
@@ -153,8 +176,8 @@ type column struct {
 	report *guardtest.Report
 }
 
-// play adds a column. It says why and returns false if there is none.
-func (t *table) play(ctx context.Context, name string, command []string, opts []guardtest.Option) bool {
+// play adds a column.
+func (t *table) play(ctx context.Context, name string, command []string, opts []guardtest.Option) error {
 	cases := len(guardtest.Cases())
 	played := 0
 	opts = append(slices.Clip(opts), guardtest.WithProgress(func(r guardtest.Result) {
@@ -165,12 +188,23 @@ func (t *table) play(ctx context.Context, name string, command []string, opts []
 	report, err := guardtest.Run(ctx, func() *exec.Cmd { return exec.Command(command[0], command[1:]...) }, opts...)
 	t.progress.end()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "stdioguard: %s: %s\n", name, strings.TrimPrefix(err.Error(), "guardtest: "))
-		return false
+		return &playError{name, err}
 	}
 	t.columns = append(t.columns, column{name, report})
-	return true
+	return nil
 }
+
+// A playError says at which command the battery could not be played.
+type playError struct {
+	name string
+	err  error
+}
+
+func (e *playError) Error() string {
+	return e.name + ": " + strings.TrimPrefix(e.err.Error(), "guardtest: ")
+}
+
+func (e *playError) Unwrap() error { return e.err }
 
 // printJSON prints an object for each case, a line each.
 func (t *table) printJSON(w io.Writer) {
@@ -195,7 +229,8 @@ func (t *table) printJSON(w io.Writer) {
 	}
 }
 
-// print prints the table, then what there is to note, and a summary last.
+// print prints the table, then how the last column failed, what there is to note, and a
+// summary last.
 func (t *table) print(w io.Writer, on screen) {
 	first := len("case")
 	for _, r := range t.columns[0].report.Results {
@@ -215,6 +250,13 @@ func (t *table) print(w io.Writer, on screen) {
 		row(r.Name, func(c column) (string, string) { return cell(&c.report.Results[i]) })
 	}
 	fmt.Fprintln(w)
+	whats := make(map[string]string)
+	for _, c := range guardtest.Cases() {
+		whats[c.Name] = c.What
+	}
+	for _, r := range t.columns[len(t.columns)-1].report.Failed() {
+		fmt.Fprintf(w, "%s\n%s (%s)\n%s\n\n", on.paint(r.Name+" failed", red), whats[r.Name], r.Source, r.Failure)
+	}
 	for _, note := range t.notes() {
 		fmt.Fprintln(w, "note: "+note)
 	}
@@ -277,6 +319,7 @@ func pad(text string, columns int) string {
 }
 
 func cut(text string, columns int) string {
+	columns = max(columns, 1)
 	if r := []rune(text); len(r) > columns {
 		return string(r[:columns-1]) + "…"
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func serveMCP() (status int) {
 }
 
 // long are the cases that need a server without limits to read much.
-var long = []string{"-skip=overcap", "-skip=overcap-text", "-skip=endless-line", "-skip=flood", "-skip", "depth-100000"}
+var long = []string{"-skip=overcap,overcap-text,endless-line", "-skip", "flood", "-skip", "depth-100000"}
 
 // runProbe runs probe to its end, and returns its output's lines.
 func runProbe(t *testing.T, flags ...string) (status int, lines []string, log string) {
@@ -73,10 +74,12 @@ func TestProbePrintsATable(t *testing.T) {
 		assert.Contains(t, lines, want)
 	}
 	var bare, guarded int
-	_, err := fmt.Sscanf(lines[len(lines)-1], "bare: %d of 91 passed, 5 skipped; guarded: %d of 91 passed, 5 skipped", &bare, &guarded)
+	played := cases - 5
+	last := fmt.Sprintf("bare: %%d of %d passed, 5 skipped; guarded: %%d of %d passed, 5 skipped", played, played)
+	_, err := fmt.Sscanf(lines[len(lines)-1], last, &bare, &guarded)
 	require.NoError(t, err, lines[len(lines)-1])
-	assert.Equal(t, 91, guarded)
-	assert.Less(t, bare, 80)
+	assert.Equal(t, played, guarded)
+	assert.Less(t, bare, played-10)
 }
 
 func TestProbeOfTheCommandAsItIs(t *testing.T) {
@@ -86,6 +89,24 @@ func TestProbeOfTheCommandAsItIs(t *testing.T) {
 	assert.Empty(t, log)
 	assert.Equal(t, "case                   bare, MCP 2025-11-25", lines[0])
 	assert.Contains(t, lines, "not-json               ✗ the end of its output; exit status 3")
+	at := slices.Index(lines, "not-json failed")
+	require.Positive(t, at, "how each case failed stands below the table")
+	assert.Equal(t, []string{
+		"A line that is not JSON. (report against the stdio server of effect 4.0.0-rc.117; sem#168)",
+		`sent:     not json\n`,
+		"expected: an answer to tools/list, id 1001",
+		"came:     the end of its output; exit status 3",
+		"",
+	}, lines[at+1:at+6])
+}
+
+func TestProbeListsTheCases(t *testing.T) {
+	t.Parallel()
+	var want strings.Builder
+	for _, c := range guardtest.Cases() {
+		fmt.Fprintf(&want, "%-22s %s (%s)\n", c.Name, c.What, c.Source)
+	}
+	setup{args: []string{"probe", "-list"}}.start(t).ends(0, want.String(), "")
 }
 
 func TestProbeForAProgram(t *testing.T) {
@@ -122,12 +143,12 @@ func TestWhatCannotBeProbed(t *testing.T) {
 		log    string
 	}{
 		{"a case that there is not", []string{"-skip", "everything", "--", "x"}, 2,
-			`stdioguard: invalid value "everything" for flag -skip: no such case; stdioguard probe prints them all` + "\n" + more},
+			`stdioguard: invalid value "everything" for flag -skip: there is no case "everything"; stdioguard probe -list prints them` + "\n" + more},
 		{"params that are no object", []string{"-params", "[", "--", "x"}, 2,
 			`stdioguard: invalid value "[" for flag -params: want a JSON object, such as {"cursor":"x"}` + "\n" + more},
 		{"no time at all", []string{"-timeout", "0", "--", "x"}, 2,
 			`stdioguard: invalid value "0" for flag -timeout: want a time such as 500ms, 10s or 1m30s` + "\n" + more},
-		{"a program that there is not", []string{"--", "no-such-command"}, 1,
+		{"a program that there is not", []string{"--", "no-such-command"}, 127,
 			`stdioguard: bare: exec: "no-such-command": executable file not found in $PATH` + "\n"},
 		{"a server that ends", append([]string{"--"}, ends...), 1, "stdioguard: bare: the server ended before it answered initialize\n" +
 			`sent:     {"jsonrpc":"2.0","id":1000,"method":"initialize","params":{"protocolVersion":… (158 bytes)` + "\n" +

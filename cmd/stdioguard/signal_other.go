@@ -2,7 +2,13 @@
 
 package main
 
-import "os"
+import (
+	"os"
+	"os/exec"
+)
+
+// ownGroup is for Unix.
+func ownGroup(*exec.Cmd) {}
 
 // steps follow the end of the server's input. There is no SIGTERM here.
 var steps = []step{{"a kill", (*os.Process).Kill}}

@@ -25,7 +25,7 @@ func dropped(why string, size, code int, text string) string {
 }
 
 func stray(size int, text string) string {
-	return fmt.Sprintf("stdioguard: the server printed what is no message size=%d text=%s\n", size, text)
+	return fmt.Sprintf("stdioguard: the server printed text that is no message size=%d text=%s\n", size, text)
 }
 
 // The client sends all of it, closes its end, and reads to the end.
@@ -77,7 +77,8 @@ func TestSessions(t *testing.T) {
 		{name: "an id that is recovered", flags: "-recover-ids -line 60 -log off",
 			in:  `{"jsonrpc":"2.0","id":9,"method":"ping","params":["` + hundred + `"]}` + "\n",
 			out: strings.Replace(parseError, "null", "9", 1)},
-		{name: "a depth", flags: "-depth 1 -log off", in: `{"jsonrpc":"2.0","id":9,"method":"ping","params":{}}` + "\n", out: parseError},
+		{name: "a depth", flags: "-depth 1 -log off", in: `{"jsonrpc":"2.0","id":9,"method":"ping","params":{}}` + "\n", out: strings.Replace(parseError, "null", "9", 1)},
+		{name: "a depth, and ids are not recovered", flags: "-depth 1 -log off -recover-ids=false", in: `{"jsonrpc":"2.0","id":9,"method":"ping","params":{}}` + "\n", out: parseError},
 		{name: "any JSON", flags: "-any-json", in: "[1]\n", out: "[1]\n", command: "copy"},
 
 		{name: "text between messages", in: request(1, "print") + request(2, "ping"), out: result(1) + result(2),
@@ -139,7 +140,7 @@ func TestTheServerEndsFirst(t *testing.T) {
 		{"in a call", "tools", request(1, "ping") + request(2, "exit"), 7, result(1), early + " unanswered=1\n"},
 		{"after much output", "tools", request(1, "exit after much"), 7, big, early + " unanswered=1\n"},
 		{"after more text than is shown", "tools", request(1, "exit after text"), 7, "",
-			strings.Repeat(stray(5, `"again"`), 256) + "stdioguard: the server printed more lines that are no message lines=44\n" + early + " unanswered=1\n"},
+			strings.Repeat(stray(5, `"again"`), 256) + "stdioguard: the server printed more text that is no message lines=44\n" + early + " unanswered=1\n"},
 		{"in the middle of a message", "tools", request(1, "exit in a message"), 7, "",
 			stray(17, `"{\"jsonrpc\":\"2.0\","`) + early + " unanswered=1\n"},
 		{"with a command that is a shell's", "", "", 3, "", "stdioguard: the server exited before its input ended status=3\n"},
