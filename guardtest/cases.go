@@ -89,8 +89,11 @@ var requestCases = []Case{
 		Name: "id-empty", What: "A request whose id is the empty string.", Source: idRule,
 		send: "⟨\"\"⟩\n", serves: true,
 	}, {
-		Name: "id-large", What: "A request whose id is 2^53+1, which may come back as a float64.", Source: idRule,
-		send: "⟨9007199254740993⟩\n", serves: true,
+		Name: "id-large", What: "A request whose id is 2^53-1.", Source: idRule + "; " + jsonRule + " §6",
+		send: "⟨9007199254740991⟩\n", serves: true,
+	}, {
+		Name: "id-inexact", What: "A request whose id is 2^53+1, which a float64 does not hold.", Source: jsonRule + " §6",
+		send: "⟨9007199254740993⟩\n",
 	}, {
 		Name: "line-separator", What: "A request with a raw U+2028 in a string.", Source: "claude-agent-sdk-typescript#137",
 		send: "⟨2 \"a\u2028b\"⟩\n", serves: true,
