@@ -21,8 +21,8 @@ const (
 )
 
 // answerBytes is the other bound on answers in a row: 20 KiB fit in every pipe
-// and socket pair that a client gives a child, so that one which writes before
-// it reads is not deadlocked.
+// and socket pair that a client gives a child on Unix, so that one which writes
+// before it reads is not deadlocked. On Windows a pipe may hold less.
 const answerBytes = 20 << 10
 
 // Limits bounds what a peer can make a [Guard] do. The zero value of a field
@@ -42,7 +42,9 @@ type Limits struct {
 	// Answers is how many error answers in a row, without a forwarded line
 	// between them, are written; they are also held to 20 480 bytes in a row.
 	// Further ones are withheld until a line is forwarded again, so that two
-	// programs that answer each other's errors cannot go on for ever.
+	// programs that answer each other's errors cannot go on for ever, and a
+	// client that writes before it reads is not deadlocked. On Windows a pipe
+	// holds 4096 bytes unless its maker asks for more, which takes 50.
 	// Default: 256. A negative value lifts both bounds.
 	Answers int
 

@@ -34,10 +34,12 @@ import (
 // Stdio works once in a process; a second call is an error. It fails with [errors.ErrUnsupported] where it is not
 // implemented: on systems other than Linux, macOS, the BSDs and Windows.
 //
-// The options are those of [New]. On Windows os.Stdin and os.Stdout are replaced
-// beside the standard handles: a logger that kept the old os.Stdout still writes to
-// the client, a client that hangs up is noticed by the next write only, and a Read
-// that was woken leaves a goroutine behind until the client sends or closes.
+// The options are those of [New]. Windows has handles in the place of descriptors: the
+// standard ones are others from then on, and so are the files that os.Stdin and os.Stdout
+// held, for a logger that kept one too. But what kept a handle itself, as C's stdio does,
+// still writes to the client. There a client that hangs up is noticed by the next write
+// only, and CloseRead leaves a goroutine behind: until Close, or, where standard input is
+// no pipe, until the client sends or closes.
 func Stdio(opts ...Option) (*Guard, error) {
 	s, err := stdfd.Take()
 	if err != nil {
@@ -137,6 +139,7 @@ type pipes struct {
 	inputEnded  chan struct{}
 	inputErr    error                     // of the guard; good once inputEnded is closed
 	outputEnd   atomic.Pointer[time.Time] // when a child that holds the pipe is no longer waited for
+	outputReads atomic.Int64              // reads begun and ended: odd while one is under way
 	outputEnded chan struct{}
 }
 
@@ -186,7 +189,9 @@ func (p *pipes) pumpOutput(w io.Writer) {
 	buf := make([]byte, smallBuffer)
 	for last := maxLast; last > 0; {
 		over := p.finishing()
+		p.outputReads.Add(1)
 		n, err := p.drain.Read(buf)
+		p.outputReads.Add(1)
 		if _, err := w.Write(buf[:n]); err != nil {
 			p.feed.Close()
 			return
@@ -230,11 +235,20 @@ func (p *pipes) finish() {
 	p.out.Close()
 	end := time.Now().Add(outputWait)
 	p.outputEnd.Store(&end)
-	if p.drain.SetReadDeadline(end) != nil {
-		await(p.outputEnded, outputWait) // Windows has none for a pipe
+	if p.drain.SetReadDeadline(end) == nil {
+		<-p.outputEnded
 		return
 	}
-	<-p.outputEnded
+	// Windows has no deadlines for a pipe, but to close one ends a read.
+	for wait := outputWait; ; wait = outputWait / 100 {
+		reads := p.outputReads.Load()
+		if await(p.outputEnded, wait) {
+			return
+		}
+		if reads%2 == 1 && reads == p.outputReads.Load() {
+			p.drain.Close()
+		}
+	}
 }
 
 // await waits for an event, but not for ever, and reports whether it came.

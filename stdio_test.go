@@ -405,6 +405,7 @@ var noises = []noise{
 		old.buf.Flush()
 	}},
 	{name: "os.Stdout.WriteString", text: "written\n", make: func() { os.Stdout.WriteString("written\n") }},
+	{name: "a write to descriptor 1", text: "raw\n", make: func() { must(syscall.Write(syscall.Stdout, []byte("raw\n"))) }},
 	{name: "the very message that is to be sent", text: replyLine("1"), make: func() { fmt.Println(response("1")) }},
 	{name: "a notification", text: note + "\n", make: func() { fmt.Println(note) }},
 	{name: "a MiB of text", text: mebibyte, make: func() { fmt.Print(mebibyte) }},
@@ -882,13 +883,17 @@ func TestNobodyReadsStandardError(t *testing.T) {
 				s := startConf{stdioKind: k, unreadLog: true}.start(t, server)
 				s.send(callLine("noise", "1"))
 				s.awaitsOut(replyLine("1"))
+				// On Windows, a write that a pipe has no room for goes with its writer.
+				first := make([]byte, 1)
+				_, err := io.ReadFull(s.log, first)
+				require.NoError(t, err)
 				s.send(callLine("any", "2"))
 				s.closeIn()
 				s.exits(0, replyLine("1")+replyLine("2"), "")
-				got, err := io.ReadAll(s.log)
+				rest, err := io.ReadAll(s.log)
 				require.NoError(t, err)
-				assert.NotEmpty(t, got)
-				assert.Equal(t, mebibyte[:len(got)], string(got))
+				got := string(first) + string(rest)
+				assert.Equal(t, mebibyte[:len(got)], got)
 			})
 		}
 	})
@@ -1167,14 +1172,15 @@ func serveUntilHangUp(context.Context) error {
 	must(os.Stdout.WriteString(note + "\n"))
 	say("written")
 	lines.ReadString('\n') // the input may have ended by now
-	say("Write: %s", nameOf(writeOn(os.Stdout)))
+	// What the error of a pipe is, is up to the system.
+	say("Write: an error: %t", writeOn(os.Stdout) != nil)
 	p, err := io.ReadAll(lines)
 	say("Read: %d bytes, %s", len(p), nameOf(err))
 	return nil
 }
 
 func TestRunEndsTheInputOfAServerWhoseClientHungUp(t *testing.T) {
-	inEachHangUp(t, "Run: hang-up", 0, "written\nWrite: EPIPE\nRead: 0 bytes, no error\nRun: EPIPE\n")
+	inEachHangUp(t, "Run: hang-up", 0, "written\nWrite: an error: true\nRead: 0 bytes, no error\nRun: EPIPE\n")
 }
 
 // serveNoAnswer never answers.
@@ -1252,7 +1258,10 @@ func TestRunWorksOnce(t *testing.T) {
 type census struct{ goroutines, descriptors int }
 
 func takeCensus() census {
-	fds, _ := os.ReadDir("/proc/self/fd")
+	var fds []os.DirEntry
+	if runtime.GOOS == "linux" {
+		fds, _ = os.ReadDir("/proc/self/fd")
+	}
 	return census{runtime.NumGoroutine(), len(fds)}
 }
 
@@ -1331,9 +1340,6 @@ func countedRunHangUp() {
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there a Read that was woken leaves a goroutine")
-	}
 	inEachKind(t, func(t *testing.T, k stdioKind) {
 		for _, tt := range []struct {
 			server, in, out string

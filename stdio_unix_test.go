@@ -27,7 +27,6 @@ var nonBlockingKinds = []stdioKind{
 func init() {
 	stdioKinds = append(stdioKinds, stdioKind{"socket pairs", socketPair(false)})
 	noises = append(noises,
-		noise{name: "a write to descriptor 1", text: "raw\n", make: func() { must(syscall.Write(1, []byte("raw\n"))) }},
 		noise{name: "a child that inherits descriptors", text: "x\n", make: func() { inheriting("sh", "-c", "echo x; cat") }},
 		noise{name: "the descriptors of a child", make: func() {
 			if now := childDescriptors(); now != old.descriptors {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,10 @@ func serveMCP() (status int) {
 			return 3
 		}
 		if m.ID != nil && m.Method != "" {
-			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","tools":[]}}`+"\n", m.ID)
+			_, err := fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","tools":[]}}`+"\n", m.ID)
+			if err != nil {
+				return 1 // where SIGPIPE does not end it
+			}
 		}
 	}
 	return 0
@@ -149,7 +153,7 @@ func TestWhatCannotBeProbed(t *testing.T) {
 		{"no time at all", []string{"-timeout", "0", "--", "x"}, 2,
 			`stdioguard: invalid value "0" for flag -timeout: want a time such as 500ms, 10s or 1m30s` + "\n" + more},
 		{"a program that there is not", []string{"--", "no-such-command"}, 127,
-			`stdioguard: bare: exec: "no-such-command": executable file not found in $PATH` + "\n"},
+			`stdioguard: bare: exec: "no-such-command": ` + exec.ErrNotFound.Error() + "\n"},
 		{"a server that ends", append([]string{"--"}, ends...), 1, "stdioguard: bare: the server ended before it answered initialize\n" +
 			`sent:     {"jsonrpc":"2.0","id":1000,"method":"initialize","params":{"protocolVersion":… (158 bytes)` + "\n" +
 			"expected: an answer to initialize, id 1000\n" +

@@ -47,7 +47,6 @@ var cases = map[string]func(){
 	"close":            closeAndGoOn,
 	"close in a write": closeInAWrite,
 	"same as error":    sayWhetherSame,
-	"fail, then take":  failThenTake,
 }
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
@@ -275,12 +274,10 @@ func closeAndGoOn() {
 	s.Close()
 	s.Close()
 	s.Wake()
-	if runtime.GOOS != "windows" {
-		_, err := s.Read(make([]byte, 1))
-		say("%s", nameOf(err))
-		say("%s", nameOf(s.HungUp()))
-	}
-	_, err := s.Write([]byte("x"))
+	_, err := s.Read(make([]byte, 1))
+	say("%s", nameOf(err))
+	say("%s", nameOf(s.HungUp()))
+	_, err = s.Write([]byte("x"))
 	say("%s", nameOf(err))
 	os.Stdin.Close()
 	fmt.Println("printed")
@@ -296,11 +293,7 @@ func TestCloseClosesTheStreamsAndNothingElse(t *testing.T) {
 	for err == nil {
 		_, err = io.WriteString(p.in, "x")
 	}
-	closed := os.ErrClosed.Error() + "\n"
-	if runtime.GOOS != "windows" {
-		closed = strings.Repeat(closed, 3)
-	}
-	p.says(closed + "printed\n")
+	p.says(strings.Repeat(os.ErrClosed.Error()+"\n", 3) + "printed\n")
 }
 
 func closeInAWrite() {
@@ -320,9 +313,6 @@ func closeInAWrite() {
 
 // What is half written is written to its end, and then the stream is closed.
 func TestCloseLeavesAWriteAlone(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there Close waits, on a goroutine of its own")
-	}
 	p := start(t, "close in a write")
 	got, err := io.ReadAll(p.out)
 	require.NoError(t, err)
@@ -354,28 +344,4 @@ func TestStandardErrorIsToldFromStandardOutput(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "before true", string(got))
 	})
-}
-
-func failThenTake() {
-	os.Stdin.Close()
-	_, err := stdfd.Take()
-	fmt.Print("before ")
-	say("%t", errors.Is(err, syscall.EBADF))
-	null, _ := os.Open(os.DevNull)
-	say("%d", null.Fd())
-	s := take()
-	_, err = s.Read(make([]byte, 1))
-	say("%v", err)
-	s.Write([]byte("out"))
-}
-
-func TestTakeThatFailsTakesNothing(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there a closed handle cannot be opened again")
-	}
-	p := start(t, "fail, then take")
-	got, err := io.ReadAll(p.out)
-	require.NoError(t, err)
-	assert.Equal(t, "before out", string(got))
-	p.ends("true\n0\nEOF\n")
 }
