@@ -87,7 +87,7 @@ func readSpeeds(data io.Reader) (corpora []string, speeds map[string]map[string]
 		speeds[corpus] = make(map[string]float64)
 		for peer, each := range byPeer {
 			slices.Sort(each)
-			speeds[corpus][peer] = each[len(each)/2]
+			speeds[corpus][peer] = (each[(len(each)-1)/2] + each[len(each)/2]) / 2
 		}
 		if speeds[corpus][base] == 0 {
 			err = cmp.Or(err, errors.New("no "+base+" for "+corpus))
