@@ -165,6 +165,9 @@ var bareNPMFailures = []struct{ name, expected, came string }{ // came: its end
 
 // Shows that the guard is what makes the difference.
 func TestBareNPMServersFailTheBattery(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what is lost has to be waited for")
+	}
 	// What is lost is waited for; what is only slow is in the table, and no more.
 	const patience = 30 * time.Second
 	eachNPMServer(t, bareNPM, func(t *testing.T, newCmd func() *exec.Cmd) {
