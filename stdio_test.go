@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -991,12 +992,14 @@ func TestRunTakesTheProtocolOutOfWhatIsPrinted(t *testing.T) {
 
 // serveConcurrently answers and prints from a goroutine for each call.
 func serveConcurrently(context.Context) error {
+	var calls sync.WaitGroup
+	defer calls.Wait() // Run replaces os.Stdout again when this returns
 	return eachCall(os.Stdin, func(_, id string) {
-		go func() {
+		calls.Go(func() {
 			fmt.Println("printed for", id)
 			must(os.Stdout.WriteString(response(id)))
 			os.Stdout.WriteString("\n") // with the last answer Run has what it waited for
-		}()
+		})
 	})
 }
 
