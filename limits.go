@@ -44,7 +44,7 @@ type Limits struct {
 	// Further ones are withheld until a line is forwarded again, so that two
 	// programs that answer each other's errors cannot go on for ever, and a
 	// client that writes before it reads is not deadlocked. On Windows a pipe
-	// holds 4096 bytes unless its maker asks for more, which takes 50.
+	// holds 4096 bytes unless its maker asks for more: room for 50 answers.
 	// Default: 256. A negative value lifts both bounds.
 	Answers int
 
