@@ -679,7 +679,7 @@ func areEightRunes(u, v, w uint64) bool {
 		fixedV, shapeV, freeV = 0xf0c0c0f0c0c0f0c0, 0xe08080e08080e080, 0x0f00000f00000f00
 		fixedW, shapeW, freeW = 0xc0c0f0c0c0f0c0c0, 0x8080e08080e08080, 0x00000f00000f0000
 	)
-	if u&fixedU^shapeU|v&fixedV^shapeV|w&fixedW^shapeW != 0 {
+	if (u&fixedU^shapeU)|(v&fixedV^shapeV)|(w&fixedW^shapeW) != 0 {
 		return false
 	}
 	// What is free in the first bytes: a sum carries where it is not zero.

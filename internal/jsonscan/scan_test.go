@@ -874,3 +874,46 @@ func TestScanAllocatesNothing(t *testing.T) {
 		}
 	}))
 }
+
+// Long strings are scanned by words: what a string can hold, and cannot, stands at each
+// place of several of them, with room behind the line and without.
+func TestWhatStandsAnywhereInALongString(t *testing.T) {
+	const plainBefore, length = 8, 80
+	fillers := map[string]string{"plain": "a", "escapes": `\"`, "runes of three bytes": "中"}
+	pieces := []string{
+		`\"`, `\\`, `\n`, `\/`, `\u00e9`, "é", "中", "\u0800", "\ud7ff", "\ue000", "🙂", `\"#`, `\\]`, "#", "]",
+		`\x`, `\u12g4`, "\x00", "\x1f", "\n", "\xff", "\x80", "\xc0\xaf", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xed\xa0\x80",
+		"\xed\xbf\xbf", "\xe4\xb8", "\xe4\xb8a", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
+	}
+	for name, filler := range fillers {
+		t.Run(name, func(t *testing.T) {
+			for _, piece := range pieces {
+				for at := range length {
+					text := `"` + strings.Repeat("a", plainBefore) + strings.Repeat(filler, at) + piece + strings.Repeat(filler, length-at) + `"`
+					valid := json.Valid([]byte(text)) && utf8.ValidString(text)
+					tight := lineOf(text)
+					roomy := append(slices.Clip(tight), `"}]\u12"}]`+strings.Repeat("中", 20)...)[:len(tight)]
+					for _, line := range [][]byte{tight, roomy} {
+						s := New(1)
+						status := s.Scan(line, messageNames)
+						require.Equal(t, valid, status == Valid, "%q at %d", piece, at)
+						if !valid {
+							require.Equal(t, s.Offset(), plainFault(text), "%q at %d", piece, at)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// plainFault is where a scanner finds a string's fault that cannot load a word.
+func plainFault(text string) int {
+	s := New(1)
+	for n := range len(text) {
+		if s.Value(lineOf(text[:n+1]), messageNames) != Truncated {
+			break
+		}
+	}
+	return s.Offset()
+}
