@@ -374,7 +374,7 @@ func (g *Guard) log(e *FrameError, text []byte) {
 
 // A flood is the row of bad lines since a line was forwarded.
 type flood struct {
-	limit    int // of answers, and of records; negative: none
+	limit    int   // of answers, and of records; negative: none
 	lines    int64 // bad ones, so far
 	answers  int
 	bytes    int // of the answers

@@ -879,7 +879,7 @@ func TestScanAllocatesNothing(t *testing.T) {
 // place of several of them, with room behind the line and without.
 func TestWhatStandsAnywhereInALongString(t *testing.T) {
 	const plainBefore, length = 8, 80
-	fillers := map[string]string{"plain": "a", "escapes": `\"`, "runes of three bytes": "中"}
+	fillers := map[string]string{"plain": "a", "escapes": `\"`, "runes of three bytes": "中", "others": "丁"}
 	pieces := []string{
 		`\"`, `\\`, `\n`, `\/`, `\u00e9`, "é", "中", "\u0800", "\ud7ff", "\ue000", "🙂", `\"#`, `\\]`, "#", "]",
 		`\x`, `\u12g4`, "\x00", "\x1f", "\n", "\xff", "\x80", "\xc0\xaf", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xed\xa0\x80",
