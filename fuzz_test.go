@@ -887,6 +887,10 @@ func FuzzScan(f *testing.F) {
 		f.Add([]byte(line), uint8(i), uint16(i*3))
 		f.Add([]byte(line), uint8(0), uint16(i))
 	}
+	// Long enough to be scanned by words, with bytes in it that are not UTF-8.
+	for _, bad := range []string{"", "\xe4\xb8", "\xed\xa0\x80", "\xe0\x80\x80", `\"`} {
+		f.Add([]byte(`{"id":"`+strings.Repeat("\u4e2d\u4e01", 9)+bad+strings.Repeat("\u4e2d\u4e01", 9)+`"}`), uint8(0), uint16(40))
+	}
 	names := jsonscan.NewNames(scanNames...)
 	f.Fuzz(func(t *testing.T, in []byte, depth uint8, split uint16) {
 		if bytes.IndexByte(in, '\n') >= 0 {
