@@ -4,6 +4,7 @@ package ids
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/maphash"
 	"math"
 	"math/bits"
@@ -80,6 +81,9 @@ func (s Seeds) numberKey(id []byte) Key {
 
 // float returns a JSON number as a float64, an infinity where it is too large.
 func float(id []byte) float64 {
+	if n, ok := eightDigits(id); ok {
+		return float64(n)
+	}
 	if len(id) <= 15 { // exact as an integer
 		n, digits := int64(0), id
 		if id[0] == '-' {
@@ -97,6 +101,23 @@ func float(id []byte) float64 {
 		return float64(n)
 	}
 	return parseFloat(id)
+}
+
+// eightDigits returns the value of up to eight digits, which are taken as one word.
+// That may reach beyond id, where it has the capacity.
+func eightDigits(id []byte) (n uint64, ok bool) {
+	if len(id) == 0 || len(id) > 8 || cap(id) < 8 {
+		return 0, false
+	}
+	const zeros, highs = 0x3030303030303030, 0x8080808080808080
+	n = (binary.LittleEndian.Uint64(id[:8]) ^ zeros) << (64 - 8*len(id))
+	if (n|(n&^highs+0x7676767676767676))&highs != 0 { // a byte is above 9
+		return 0, false
+	}
+	// Two, four, then eight digits to a number, the first in the lowest bits.
+	n = (10*n + n>>8) & 0x00ff00ff00ff00ff
+	n = (100*n + n>>16) & 0x0000ffff0000ffff
+	return (10000*n + n>>32) & 0xffffffff, true
 }
 
 func parseFloat(id []byte) float64 {

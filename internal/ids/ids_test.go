@@ -58,6 +58,33 @@ func TestWhatIsNoIDHasNoKey(t *testing.T) {
 	}
 }
 
+// A number is keyed by its value, wherever it lies: with a word's room behind it,
+// with other digits there, or at the end of its array.
+func TestANumberHasTheKeyOfItsValue(t *testing.T) {
+	seeds := ids.NewSeeds()
+	for _, digits := range []string{
+		"0", "7", "10", "99", "123", "9876", "12345", "987654", "1234567", "90000009", "99999999", "123456789",
+		"123456789012345", "1234567890123456", "9007199254740991",
+	} {
+		want, ok := seeds.Key([]byte(digits + ".0e0"))
+		require.True(t, ok)
+		for _, behind := range []string{"", "1", "99999999", ",\"method\":", "}\n", "\x00\x00\x00\x00\x00\x00\x00\x00"} {
+			array := []byte(digits + behind)
+			got, ok := seeds.Key(array[:len(digits):len(array)])
+			require.True(t, ok)
+			assert.Equal(t, want, got, "%s before %q", digits, behind)
+		}
+	}
+	for _, id := range []string{"-1", "1e5", "1.5", "0.25", "1E+2", "-0.5"} {
+		f, err := strconv.ParseFloat(id, 64)
+		require.NoError(t, err)
+		want, _ := seeds.Key([]byte(strconv.FormatFloat(f, 'f', 12, 64)))
+		got, ok := seeds.Key(append([]byte(id), ",\"method\":"...)[:len(id)])
+		require.True(t, ok)
+		assert.Equal(t, want, got, "%s", id)
+	}
+}
+
 // Keys from a small range collide, wrap around the table's end and meet again
 // after they were removed.
 func TestASetAgreesWithAMap(t *testing.T) {
