@@ -174,24 +174,24 @@ func isInteger(value []byte) bool {
 }
 
 // isVersion reports whether a value is the string 2.0.
-func isVersion(value []byte) bool {
-	return string(value) == `"2.0"` || isString(value) && string(shortString(value)) == "2.0"
+func isVersion(value []byte) bool { return string(value) == `"2.0"` || isSpelled(value, "2.0") }
+
+// isSpelled reports whether a value is the string s, which is ASCII, with escapes
+// or without.
+func isSpelled(value []byte, s string) bool {
+	return len(value) >= len(s)+2 && (value[1] == s[0] || value[1] == '\\') && isString(value) && decodesTo(value[1:len(value)-1], s)
 }
 
-// shortString returns the decoded content of a string. It decodes as much of it
-// as tells it from the strings that the guard knows, which are all shorter.
-func shortString(value []byte) []byte {
-	raw := value[1 : len(value)-1]
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw
-	}
-	var decoded []byte
-	for len(decoded) < 32 && len(raw) > 0 {
+// decodesTo reports whether the inside of a string stands for s.
+func decodesTo(raw []byte, s string) bool {
+	for len(raw) > 0 && len(s) > 0 {
 		r, size := jsonscan.DecodeRune(raw)
-		decoded = utf8.AppendRune(decoded, r)
-		raw = raw[size:]
+		if r != rune(s[0]) {
+			return false
+		}
+		raw, s = raw[size:], s[1:]
 	}
-	return decoded
+	return len(raw) == 0 && len(s) == 0
 }
 
 // A role is what a message is to the one who keeps count of open requests.
@@ -226,14 +226,14 @@ func roleOf(m *jsonscan.Members, text []byte) role {
 
 // callRole returns the role of a request, or of a notification, which has no id.
 func callRole(method, id, params []byte) role {
-	switch name := shortString(method); {
-	case id == nil && string(name) == "notifications/cancelled":
+	switch {
+	case id == nil && isSpelled(method, "notifications/cancelled"):
 		return role{cancellation, cancelledID(params)}
 	case id == nil:
 		return role{}
-	case string(name) == "ping":
+	case isSpelled(method, "ping"):
 		return role{ping, id}
-	case string(name) == "subscriptions/listen":
+	case isSpelled(method, "subscriptions/listen"):
 		return role{listen, id}
 	}
 	return role{request, id}
