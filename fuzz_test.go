@@ -885,14 +885,19 @@ var scanNames = []string{"jsonrpc", "id", "method", "params", "result", "error",
 func FuzzScan(f *testing.F) {
 	for i, line := range lineSeeds() {
 		f.Add([]byte(line), uint8(i), uint16(i*3))
-		f.Add([]byte(line), uint8(0), uint16(i))
+		f.Add([]byte(line), uint8(0x87), uint16(i)) // with the opening, and all of the depth
 	}
 	// Long enough to be scanned by words, with bytes in it that are not UTF-8.
 	for _, bad := range []string{"", "\xe4\xb8", "\xed\xa0\x80", "\xe0\x80\x80", `\"`} {
 		f.Add([]byte(`{"id":"`+strings.Repeat("\u4e2d\u4e01", 9)+bad+strings.Repeat("\u4e2d\u4e01", 9)+`"}`), uint8(0), uint16(40))
 	}
-	names := jsonscan.NewNames(scanNames...)
+	plain := jsonscan.NewNames(scanNames...)
+	opened := plain.WithOpening(`{"jsonrpc":"2.0"`)
 	f.Fuzz(func(t *testing.T, in []byte, depth uint8, split uint16) {
+		names := plain
+		if depth&0x80 != 0 {
+			names = opened
+		}
 		if bytes.IndexByte(in, '\n') >= 0 {
 			t.Skip("no line")
 		}

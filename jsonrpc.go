@@ -60,7 +60,8 @@ const (
 )
 
 var (
-	envelope    = jsonscan.NewNames("jsonrpc", "id", "method", "params", "result", "error")
+	envelope = jsonscan.NewNames("jsonrpc", "id", "method", "params", "result", "error").
+			WithOpening(`{"jsonrpc":"2.0"`) // as SDKs write it
 	errorObject = jsonscan.NewNames("code", "message")
 )
 

@@ -13,8 +13,9 @@ import (
 // object. They are immutable.
 type Names struct {
 	names    []string
-	words    [maxNames + 1]uint64 // each name's bytes, little-endian, padded with zeros; after them noName
+	words    [2 * maxNames]uint64 // each name's bytes, little-endian, padded with zeros; after them noName
 	byLetter [32]uint8            // where in words the name is that begins with the letter
+	opening  *opening             // nil: none
 }
 
 // noName is a word that no plain ASCII is equal to, in either case.
@@ -57,6 +58,36 @@ func NewNames(names ...string) *Names {
 	return ns
 }
 
+// An opening is what many texts begin with, and where the machine stands behind it.
+type opening struct {
+	words   [openingSize / 8]uint64
+	machine Scanner
+}
+
+const openingSize = 16
+
+// WithOpening returns the same names for texts of which many begin alike: those are
+// scanned on from behind the opening, which is 16 bytes long and ends where the value
+// of the outermost object's first member does. It panics on others.
+func (ns *Names) WithOpening(text string) *Names {
+	s := New(1)
+	if s.Value([]byte(text+"\n"), ns) != Truncated || len(text) != openingSize || s.state != afterValue {
+		panic(fmt.Sprintf("jsonscan: opening %q, want a member of %d bytes with its bracket", text, openingSize))
+	}
+	with := *ns
+	with.opening = &opening{machine: *s}
+	for i := range with.opening.words {
+		with.opening.words[i] = binary.LittleEndian.Uint64([]byte(text[8*i:]))
+	}
+	return &with
+}
+
+// begins reports whether the text begins with the opening.
+func (o *opening) begins(b []byte) bool {
+	return o != nil && len(b) > openingSize &&
+		binary.LittleEndian.Uint64(b) == o.words[0] && binary.LittleEndian.Uint64(b[8:]) == o.words[1]
+}
+
 // match says which name a member has: the name's index, with otherSpelling
 // added where the name is spelled in another way.
 type match int8
@@ -70,7 +101,7 @@ const (
 // where they are plain: no backslash and nothing outside ASCII among them.
 func (ns *Names) findShort(word uint64) match {
 	k := ns.byLetter[word%32]
-	name := ns.words[k%(maxNames+1)]
+	name := ns.words[k%(2*maxNames)]
 	if word == name {
 		return match(k)
 	}

@@ -107,6 +107,11 @@ func (s *Scanner) Value(b []byte, names *Names) Status {
 	s.Members.reset()
 	s.Repair = false
 	s.state, s.pos, s.depth, s.which = beforeValue, 0, 0, none
+	if names.opening.begins(b) {
+		m := &names.opening.machine
+		s.state, s.pos, s.depth, s.which, s.value = m.state, m.pos, m.depth, m.which, m.value
+		s.open[1] = m.open[1]
+	}
 	return s.run(b)
 }
 
@@ -331,18 +336,37 @@ name:
 	state = beforeName
 	goto stop
 
-	// A member's name. Most fit a word, and have the colon right behind them.
+	// A member's name. Most fit a word, and have the colon right behind them. Its
+	// length is branched on, as a processor guesses the branch and goes on with the
+	// value: it would wait for a sum.
 key:
 	i++
 	s.name = i
 	if i <= words {
 		w = b.word(i)
 		if m = notPlain(w); m != 0 {
-			n = i + bits.TrailingZeros64(m)>>3
+			switch bits.TrailingZeros64(m) >> 3 {
+			case 0:
+				n, w = i, 0
+			case 1:
+				n, w = i+1, w&(1<<8-1)
+			case 2:
+				n, w = i+2, w&(1<<16-1)
+			case 3:
+				n, w = i+3, w&(1<<24-1)
+			case 4:
+				n, w = i+4, w&(1<<32-1)
+			case 5:
+				n, w = i+5, w&(1<<40-1)
+			case 6:
+				n, w = i+6, w&(1<<48-1)
+			case 7:
+				n, w = i+7, w&(1<<56-1)
+			}
 			if b.at(n) == '"' && b.at(n+1) == ':' {
 				i = n + 2
 				if depth == 1 {
-					s.which = s.names.findShort(w & (m&-m>>7 - 1))
+					s.which = s.names.findShort(w)
 					s.value = i
 				}
 				goto value
@@ -429,12 +453,17 @@ closed:
 	// The rest of a string, up to its closing quote. What it can hold is met in
 	// order, so that the first fault is the one reported.
 str:
-	if i <= words {
+	for n = 0; n < 3 && i <= words; n++ {
 		if m = notPlain(b.word(i)); m != 0 {
 			i += bits.TrailingZeros64(m) >> 3
 			goto special
 		}
-		i = skip(b, i+8, words)
+		i += 8
+	}
+	// Long, or not the first of its parts.
+more:
+	if plain[b.at(i)] {
+		i = skip(b, i, words)
 	}
 	for plain[b.at(i)] {
 		i++
@@ -457,8 +486,8 @@ special:
 	if c == '\\' {
 		c = b.at(i + 1)
 		if simpleEscape[c] {
-			i = skip(b, i+2, words)
-			goto str
+			i += 2
+			goto more
 		}
 		if c != 'u' {
 			m = 1
@@ -470,7 +499,7 @@ special:
 			}
 		}
 		i += 6
-		goto str
+		goto more
 	}
 	state = inString
 	goto stop
@@ -488,7 +517,7 @@ badEscape:
 multibyte:
 	i, n = runes(b, i, words)
 	if n < 0 {
-		goto str
+		goto more
 	}
 	state = inString
 	status = UTF8
@@ -597,25 +626,27 @@ stop:
 }
 
 // skip passes over plain string content and over escapes of one letter, as far as
-// four words at a time can be loaded.
+// eight words at a time can be loaded.
 func skip(b text, i, words int) int {
-	for i <= words-24 {
+	for i <= words-56 {
 		m0, m1, m2, m3 := notPlain(b.word(i)), notPlain(b.word(i+8)), notPlain(b.word(i+16)), notPlain(b.word(i+24))
-		if m0|m1|m2|m3 == 0 {
-			i += 32
+		m4, m5, m6, m7 := notPlain(b.word(i+32)), notPlain(b.word(i+40)), notPlain(b.word(i+48)), notPlain(b.word(i+56))
+		if m0|m1|m2|m3|m4|m5|m6|m7 == 0 {
+			i += 64
 			continue
 		}
 		// In text, escapes stand close together. A branch on each word would be guessed
 		// wrong as often as not, and each word looked at again for each escape in it.
-		mask := gather(m0) | gather(m1)<<8 | gather(m2)<<16 | gather(m3)<<24
-		next := i + 32
+		mask := gather(m0) | gather(m1)<<8 | gather(m2)<<16 | gather(m3)<<24 |
+			gather(m4)<<32 | gather(m5)<<40 | gather(m6)<<48 | gather(m7)<<56
+		next := i + 64
 		for mask != 0 {
 			n := bits.TrailingZeros64(mask)
 			if b.at(i+n) != '\\' || !simpleEscape[b.at(i+n+1)] {
 				return i + n
 			}
 			mask &^= 3 << n // its letter may be a quote or a backslash
-			if n == 31 {
+			if n == 63 {
 				next++
 			}
 		}
@@ -635,6 +666,9 @@ func runes(b text, i, words int) (next, right int) {
 		// Most scripts that are written without spaces have three bytes a rune.
 		for i <= words-16 && areEightRunes(b.word(i), b.word(i+8), b.word(i+16)) {
 			i += 24
+		}
+		for i <= words && areTwoRunes(b.word(i)) {
+			i += 6
 		}
 		c := b.at(i)
 		switch {
@@ -682,10 +716,20 @@ func areEightRunes(u, v, w uint64) bool {
 	if (u&fixedU^shapeU)|(v&fixedV^shapeV)|(w&fixedW^shapeW) != 0 {
 		return false
 	}
-	// What is free in the first bytes: a sum carries where it is not zero.
-	free := u&freeU | v&freeV | w&freeW
-	notE0, notED := free+0xf*ones, (free^0xd*ones)+0xf*ones
-	return notE0&notED&(0x10*ones) == 0x10*ones
+	return areFree(u&freeU|v&freeV|w&freeW, ones)
+}
+
+// areTwoRunes is the same of the first six bytes of a word.
+func areTwoRunes(w uint64) bool {
+	const fixed, shape, free, firsts = 0xc0c0f0c0c0f0, 0x8080e08080e0, 0x00000f00000f, 0x000001000001
+	return w&fixed == shape && areFree(w&free, firsts)
+}
+
+// areFree reports whether the low halves of bytes like E4, those that firsts has a
+// one for, are neither 0 nor D.
+func areFree(halves, firsts uint64) bool {
+	notE0, notED := halves+0xf*firsts, (halves^0xd*firsts)+0xf*firsts // carry where they are not zero
+	return notE0&notED&(0x10*firsts) == 0x10*firsts
 }
 
 // member notes the member of the outermost object whose value ends before i.

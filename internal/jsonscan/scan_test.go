@@ -558,6 +558,8 @@ var (
 	messageNames    = NewNames(messageNameList...)
 )
 
+const usualOpening = `{"jsonrpc":"2.0"`
+
 // describe writes what a scan of line found of each name: name=value, then
 // "again" and "other" where they are set.
 func describe(m Members, line []byte) string {
@@ -735,6 +737,23 @@ func TestNewNamesPanicsOnNamesThatItCannotMatch(t *testing.T) {
 	assert.NotPanics(t, func() { NewNames("a", "b", "c", "d", "e", "f", "g", "seventh") })
 }
 
+func TestANameOfEachLengthIsFound(t *testing.T) {
+	list := []string{"a", "bb", "ccc", "dddd", "eeeee", "ffffff", "ggggggg"}
+	names := NewNames(list...)
+	s := New(1)
+	for k, name := range list {
+		for _, text := range []string{`{"` + name + `":1}`, `{"` + name + `" : 1, "longer than a word":2}`, `{"":0,"longer than a word":2,"` + name + `":1}`} {
+			line := lineOf(text)
+			require.Equal(t, Valid, s.Scan(line, names))
+			require.Equal(t, Set(1)<<k, s.Seen, "%q", text)
+			start, end := s.Span(k)
+			require.Equal(t, "1", string(line[start:end]))
+		}
+		require.Equal(t, Valid, s.Scan(lineOf(`{"`+name+`x":1,"`+name[1:]+`":1,"x`+name+`":1}`), names))
+		require.Zero(t, s.Seen|s.Other, "not quite %s", name)
+	}
+}
+
 // The eighth name is the last that a Set has room for.
 func TestEightNamesAreKeptApart(t *testing.T) {
 	names := NewNames("a", "b", "c", "d", "e", "f", "g", "h")
@@ -801,6 +820,12 @@ func splitTexts() []string {
 	for _, c := range utf8Cases {
 		texts = append(texts, `["`+c.bytes+`é",0]`, `{"id":7,"`+c.bytes+`":0}`)
 	}
+	for _, after := range []string{
+		`}`, ` }`, `,"id":1,"method":"ping"}`, "\t,\r\"id\" : 1 }", `,"jsonrpc":"2.0"}`, `,"JSONRPC":1}`, `,}`, `]`, `:1}`, `"}`,
+		``, `,`, ` `, `x`, "\xff", `}}`, `,"params":[[[[]]]],"id":1}`, `,"params":[[[`, `,"id":1x`, `,"method":"\x"`,
+	} {
+		texts = append(texts, usualOpening+after)
+	}
 	return texts
 }
 
@@ -833,6 +858,36 @@ func TestAScanThatIsSuspendedAtEveryByteGoesOn(t *testing.T) {
 			continue
 		}
 		require.Equal(t, whole, verdictOf(s, status, text), "%q", text)
+	}
+}
+
+// An opening only spares the machine the way: to the same text it says the same, at
+// any depth, in one piece or in two.
+func TestAnOpeningChangesNothing(t *testing.T) {
+	withOpening := messageNames.WithOpening(usualOpening)
+	for _, text := range splitTexts() {
+		for depth := 1; depth <= 4; depth++ {
+			plain, opened := New(depth), New(depth)
+			want := verdictOf(plain, plain.Scan(lineOf(text), messageNames), text)
+			require.Equal(t, want, verdictOf(opened, opened.Scan(lineOf(text), withOpening), text), "%q within %d", text, depth)
+			require.Equal(t, plain.Open(nil), opened.Open(nil), "%q within %d", text, depth)
+			for cut := range len(text) {
+				wants, gots := plain.Value(lineOf(text[:cut]), messageNames), opened.Value(lineOf(text[:cut]), withOpening)
+				require.Equal(t, wants, gots, "%q cut at %d", text, cut)
+				if wants == Truncated {
+					wants, gots = plain.Resume(lineOf(text)), opened.Resume(lineOf(text))
+				}
+				require.Equal(t, verdictOf(plain, wants, text), verdictOf(opened, gots, text), "%q cut at %d", text, cut)
+			}
+		}
+	}
+}
+
+func TestWithOpeningPanicsOnWhatIsNone(t *testing.T) {
+	for _, text := range []string{
+		``, `{"jsonrpc":"2.0`, `{"jsonrpc":"2.0",`, `{"jsonrpc":"2.0"}`, `{"jsonrpc":"2" ,`, `{"jsonrpc": 2.0,`, `{"a":{"b":1234}}`,
+	} {
+		assert.Panics(t, func() { messageNames.WithOpening(text) }, "%q", text)
 	}
 }
 
@@ -878,12 +933,14 @@ func TestScanAllocatesNothing(t *testing.T) {
 // Long strings are scanned by words: what a string can hold, and cannot, stands at each
 // place of several of them, with room behind the line and without.
 func TestWhatStandsAnywhereInALongString(t *testing.T) {
-	const plainBefore, length = 8, 80
+	const plainBefore, length = 8, 140
 	fillers := map[string]string{"plain": "a", "escapes": `\"`, "runes of three bytes": "中", "others": "丁"}
 	pieces := []string{
 		`\"`, `\\`, `\n`, `\/`, `\u00e9`, "é", "中", "\u0800", "\ud7ff", "\ue000", "🙂", `\"#`, `\\]`, "#", "]",
 		`\x`, `\u12g4`, "\x00", "\x1f", "\n", "\xff", "\x80", "\xc0\xaf", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xed\xa0\x80",
 		"\xed\xbf\xbf", "\xe4\xb8", "\xe4\xb8a", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
+		"\xc4\xb8\xad", "\xd4\xb8\xad", "\xf4\xb8\xad", "\x84\xb8\xad", "\xe4\xf8\xad", "\xe4\xb8\xed", "\xe4\x38\xad", "\xe4\xb8\x2d",
+		strings.Repeat("\xe0\x80\x80", 9), strings.Repeat("\xed\xa0\x80", 9), strings.Repeat("\xed\x9f\xbf", 9),
 	}
 	for name, filler := range fillers {
 		t.Run(name, func(t *testing.T) {
