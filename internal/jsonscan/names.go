@@ -12,7 +12,6 @@ import (
 // Names are the names that a scan looks for among the members of the outermost
 // object. They are immutable.
 type Names struct {
-	names    []string
 	words    [2 * maxNames]uint64 // each name's bytes, little-endian, padded with zeros; after them noName
 	byLetter [32]uint8            // where in words the name is that begins with the letter
 	opening  *opening             // nil: none
@@ -33,7 +32,7 @@ func NewNames(names ...string) *Names {
 	if len(names) > maxNames {
 		panic(fmt.Sprintf("jsonscan: %d names, want at most %d", len(names), maxNames))
 	}
-	ns := &Names{names: names}
+	ns := new(Names)
 	ns.words[len(names)] = noName
 	for letter := range ns.byLetter {
 		ns.byLetter[letter] = uint8(len(names))
@@ -134,40 +133,32 @@ func hasBackslash(w uint64) bool {
 	return (x-ones)&^x&highs != 0
 }
 
-// findDecoded compares a name rune by rune with all names at once, after its
-// escapes are decoded: it looks at eight runes at most. Another spelling of a
-// name is one that is equal under Unicode's simple case folding, as encoding/json
-// and others match names, or the name with a NUL after it, where parsers that
-// keep names in fixed words stop reading (GHSA-wvj2-96wp-fq3f, GHSA-q382-vc8q-7jhj).
+// findDecoded looks at eight runes at most, after their escapes are decoded. Another
+// spelling of a name is one that is equal under Unicode's simple case folding, as
+// encoding/json and others match names, or the name with a NUL after it, where parsers
+// that keep names in fixed words stop reading (GHSA-wvj2-96wp-fq3f, GHSA-q382-vc8q-7jhj).
 func (ns *Names) findDecoded(raw []byte) match {
-	var dropped, folded [maxNames]bool
-	for p := 0; ; p++ {
+	word := uint64(0)
+	for shift := 0; shift < 64; shift += 8 {
 		r, size := DecodeRune(raw)
-		alive := false
-		for k, name := range ns.names {
-			switch {
-			case dropped[k]:
-				continue
-			case p == len(name):
-				if size == 0 && !folded[k] {
-					return match(k)
-				}
-				if size == 0 || r == 0 {
-					return match(k) + otherSpelling
-				}
-				dropped[k] = true
-			case size == 0 || !equalFold(r, rune(name[p])):
-				dropped[k] = true
-			default:
-				folded[k] = folded[k] || r != rune(name[p])
-				alive = true
-			}
+		if size == 0 {
+			return ns.findShort(word)
 		}
-		if !alive {
+		if r == 0 {
+			if m := ns.findShort(word); m != none {
+				return m | otherSpelling
+			}
 			return none
 		}
+		if r >= utf8.RuneSelf {
+			if r = unicode.SimpleFold(r); r >= utf8.RuneSelf {
+				return none
+			}
+		}
+		word |= uint64(r) << shift
 		raw = raw[size:]
 	}
+	return none
 }
 
 // DecodeRune decodes the rune or the escape that b begins with, where b is the
@@ -218,18 +209,6 @@ func hex4(b []byte) (r rune) {
 		r = r<<4 | rune(c)
 	}
 	return r
-}
-
-// equalFold reports whether r is the letter or another case of it.
-func equalFold(r, letter rune) bool {
-	for f := letter; ; {
-		if f == r {
-			return true
-		}
-		if f = unicode.SimpleFold(f); f == letter {
-			return false
-		}
-	}
 }
 
 // A Set is a set of names: bit k stands for the k-th.

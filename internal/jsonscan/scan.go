@@ -659,22 +659,34 @@ func skip(b text, i, words int) int {
 func gather(m uint64) uint64 { return m >> 7 * 0x0102040810204080 >> 56 }
 
 // runes passes over the runes outside ASCII that stand at i, as RFC 3629 §4 has
-// them, and returns where they end. If there the first bytes of another stand,
-// it returns also how many of them are right, else -1.
+// them, and over what is plain in the words behind them. It returns where they
+// end. If there the first bytes of another stand, it returns also how many of them
+// are right, else -1.
 func runes(b text, i, words int) (next, right int) {
 	for {
-		// Most scripts that are written without spaces have three bytes a rune.
-		for i <= words-16 && areEightRunes(b.word(i), b.word(i+8), b.word(i+16)) {
-			i += 24
-		}
-		for i <= words && areTwoRunes(b.word(i)) {
-			i += 6
-		}
 		c := b.at(i)
 		switch {
 		case c < utf8Lead:
-			return i, -1
+			if !plain[c] || i > words {
+				return i, -1
+			}
+			m := notPlain(b.word(i))
+			i += bits.TrailingZeros64(m) >> 3 // 8 if there is none
+			if m == 0 || b.at(i) < utf8Lead {
+				return i, -1
+			}
 		case c&0xf0 == 0xe0:
+			// Most scripts that are written without spaces have three bytes a rune.
+			from := i
+			for i <= words-16 && areEightRunes(b.word(i), b.word(i+8), b.word(i+16)) {
+				i += 24
+			}
+			for i <= words && areTwoRunes(b.word(i)) {
+				i += 6
+			}
+			if i > from {
+				continue
+			}
 			if d := b.at(i + 1); !isTail(d) || c == 0xe0 && d < 0xa0 || c == 0xed && d > 0x9f {
 				return i, 1
 			}
