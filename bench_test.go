@@ -2,7 +2,7 @@ package stdioguard_test
 
 // The ratios between the guard and its peers, with their confidence intervals:
 //
-//	go test -run '^$' -bench Read -count 6 . | benchstat -col /peer -
+//	go test -run '^$' -bench 'Read|Worst|Pipe' -count 6 . | benchstat -col /peer -
 //
 // (benchstat is golang.org/x/perf/cmd/benchstat.) All peers read the same bytes
 // in the same process, so that the ratios carry over to another machine where
@@ -18,6 +18,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 
@@ -34,18 +36,67 @@ func BenchmarkRead(b *testing.B) {
 	for _, c := range benchCorpora() {
 		for _, p := range benchPeers {
 			b.Run("corpus="+c.name+"/peer="+p.name, func(b *testing.B) {
-				pass := p.start(c)
-				require.NoError(b, pass())
-				b.SetBytes(int64(len(c.data)))
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := pass(); err != nil {
-						b.Fatal(err)
-					}
-				}
+				benchPasses(b, c, p.start(c, &endlessReader{data: c.data}))
 			})
 		}
 	}
+}
+
+// BenchmarkWorst is BenchmarkRead for lines that are made to be slow.
+func BenchmarkWorst(b *testing.B) {
+	for _, c := range worstCorpora() {
+		for _, p := range benchPeers {
+			if p.name == "guard" || p.name == "scanner+json.Valid" {
+				b.Run("corpus="+c.name+"/peer="+p.name, func(b *testing.B) {
+					benchPasses(b, c, p.start(c, &endlessReader{data: c.data}))
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkPipe reads what another process writes to a pipe.
+func BenchmarkPipe(b *testing.B) {
+	for _, c := range benchCorpora() {
+		for _, p := range pipePeers {
+			b.Run("corpus="+c.name+"/peer="+p.name, func(b *testing.B) {
+				cmd := exec.Command(os.Args[0])
+				cmd.Env = append(os.Environ(), serverEnv+"=a corpus", corpusEnv+"="+c.name)
+				pipe, err := cmd.StdoutPipe()
+				require.NoError(b, err)
+				require.NoError(b, cmd.Start())
+				benchPasses(b, c, p.start(c, pipe))
+				b.StopTimer()
+				require.NoError(b, cmd.Process.Kill())
+				assert.Error(b, cmd.Wait())
+			})
+		}
+	}
+}
+
+const corpusEnv = "STDIOGUARD_TEST_CORPUS"
+
+// corpusServer writes a corpus for ever.
+func corpusServer() int {
+	for _, c := range benchCorpora() {
+		if c.name == os.Getenv(corpusEnv) {
+			io.Copy(struct{ io.Writer }{os.Stdout}, struct{ io.Reader }{&endlessReader{data: c.data}})
+		}
+	}
+	return 1
+}
+
+// benchPasses times pass, which reads the corpus once.
+func benchPasses(b *testing.B, c benchCorpus, pass func() error) {
+	require.NoError(b, pass())
+	b.SetBytes(int64(len(c.data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := pass(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.lines), "ns/line")
 }
 
 // TestReadAllocatesNothing counts the allocations of whole passes, not an
@@ -54,7 +105,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 	for _, c := range benchCorpora() {
 		for _, p := range benchPeers[:2] {
 			t.Run(c.name+" through "+p.name, func(t *testing.T) {
-				pass := p.start(c)
+				pass := p.start(c, &endlessReader{data: c.data})
 				for range 2 { // until buffers have the size that the corpus needs
 					require.NoError(t, pass())
 				}
@@ -97,28 +148,35 @@ func TestCorporaPassUnchanged(t *testing.T) {
 }
 
 // benchPeers are the readers that are compared; start returns a function that
-// reads one corpus' worth each time it is called. The guard's two come first.
-var benchPeers = []struct {
-	name  string
-	start func(benchCorpus) (pass func() error)
-}{
+// reads one corpus' worth of r each time it is called. The guard's two come first.
+var benchPeers = []benchPeer{
 	{"guard", passRead},
 	{"guard-writeto", passWriteTo},
+	{"framing", passFraming},
 	{"json.Decoder", passDecoder},
-	{"scanner+json.Valid", func(c benchCorpus) func() error { return passScanner(c, json.Valid) }},
-	{"scanner+goccy.Valid", func(c benchCorpus) func() error { return passScanner(c, goccy.Valid) }},
+	{"scanner+json.Valid", passScanner(json.Valid)},
+	{"scanner+goccy.Valid", passScanner(goccy.Valid)},
 	{"handwritten", passHandwritten},
 }
 
-// passRead reads through [stdioguard.Guard.Read]. Reads do not end where the
-// corpus does, so what one pass reads past it is the next one's.
-func passRead(c benchCorpus) func() error {
-	g := guardCorpus(&endlessReader{data: c.data})
+var pipePeers = []benchPeer{{"guard", passRead}, {"framing", passFraming}, {"copy", passCopy}}
+
+type benchPeer struct {
+	name  string
+	start func(c benchCorpus, r io.Reader) (pass func() error)
+}
+
+// passRead reads through [stdioguard.Guard.Read].
+func passRead(c benchCorpus, r io.Reader) func() error { return passCopy(c, guardCorpus(r)) }
+
+// passCopy only reads. Reads do not end where the corpus does, so what one pass
+// reads past it is the next one's.
+func passCopy(c benchCorpus, r io.Reader) func() error {
 	buf := make([]byte, 64<<10)
 	ahead := 0
 	return func() error {
 		for ahead < len(c.data) {
-			n, err := g.Read(buf)
+			n, err := r.Read(buf)
 			if err != nil {
 				return err
 			}
@@ -132,7 +190,7 @@ func passRead(c benchCorpus) func() error {
 // passWriteTo reads through [stdioguard.Guard.WriteTo]. Only an error ends
 // that, so the reader times out where the corpus ends: a guard passes a timeout
 // on and reads further afterwards.
-func passWriteTo(c benchCorpus) func() error {
+func passWriteTo(c benchCorpus, _ io.Reader) func() error {
 	g := guardCorpus(&endlessReader{data: c.data, timeouts: true})
 	return func() error {
 		n, err := g.WriteTo(io.Discard)
@@ -147,18 +205,31 @@ func passWriteTo(c benchCorpus) func() error {
 }
 
 // guardCorpus returns a guard as a server has it that asked for the Writer too.
-// A line that the guard rejects ends the input: Read would look for a good one
-// for ever.
-func guardCorpus(r *endlessReader) *stdioguard.Guard {
-	g := stdioguard.New(r, io.Discard, stdioguard.WithRejectFunc(func(e *stdioguard.FrameError) { r.err = e }))
+// It panics where a line is rejected: Read would look for a good one for ever.
+func guardCorpus(r io.Reader) *stdioguard.Guard {
+	g := stdioguard.New(r, io.Discard, stdioguard.WithRejectFunc(func(e *stdioguard.FrameError) { panic(e) }))
 	g.Writer()
 	return g
 }
 
+// passFraming finds each line's newline and copies the line out, as any guard has to.
+func passFraming(c benchCorpus, r io.Reader) func() error {
+	br := bufio.NewReaderSize(r, 64<<10)
+	var frame []byte
+	return func() (err error) {
+		for range c.lines {
+			if frame, err = readFrame(br, frame[:0]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // passDecoder is how go-sdk v1.8 reads its input: one decoder over the stream,
 // a new RawMessage for each message.
-func passDecoder(c benchCorpus) func() error {
-	dec := json.NewDecoder(&endlessReader{data: c.data})
+func passDecoder(c benchCorpus, r io.Reader) func() error {
+	dec := json.NewDecoder(r)
 	return func() error {
 		for range c.lines {
 			var raw json.RawMessage
@@ -170,26 +241,28 @@ func passDecoder(c benchCorpus) func() error {
 	}
 }
 
-func passScanner(c benchCorpus, valid func([]byte) bool) func() error {
-	s := bufio.NewScanner(&endlessReader{data: c.data})
-	s.Buffer(make([]byte, 64<<10), 16<<20)
-	return func() error {
-		for range c.lines {
-			if !s.Scan() {
-				return fmt.Errorf("scanner stopped: %v", s.Err())
+func passScanner(valid func([]byte) bool) func(benchCorpus, io.Reader) func() error {
+	return func(c benchCorpus, r io.Reader) func() error {
+		s := bufio.NewScanner(r)
+		s.Buffer(make([]byte, 64<<10), 16<<20)
+		return func() error {
+			for range c.lines {
+				if !s.Scan() {
+					return fmt.Errorf("scanner stopped: %v", s.Err())
+				}
+				if !valid(s.Bytes()) {
+					return errors.New("a good line was judged bad")
+				}
 			}
-			if !valid(s.Bytes()) {
-				return errors.New("a good line was judged bad")
-			}
+			return nil
 		}
-		return nil
 	}
 }
 
 // passHandwritten is the filter that people put before an SDK today: collect
 // the line, check it, look at the envelope.
-func passHandwritten(c benchCorpus) func() error {
-	br := bufio.NewReaderSize(&endlessReader{data: c.data}, 64<<10)
+func passHandwritten(c benchCorpus, r io.Reader) func() error {
+	br := bufio.NewReaderSize(r, 64<<10)
 	var frame []byte
 	return func() error {
 		for range c.lines {
@@ -226,19 +299,15 @@ func readFrame(br *bufio.Reader, frame []byte) ([]byte, error) {
 	}
 }
 
-// endlessReader repeats data until err is set. With timeouts, Read times out
-// each time it has come to the end of data.
+// endlessReader repeats data. With timeouts, Read times out each time it has come
+// to the end of data.
 type endlessReader struct {
 	data     []byte
 	off      int
 	timeouts bool
-	err      error
 }
 
 func (r *endlessReader) Read(p []byte) (int, error) {
-	if r.err != nil {
-		return 0, r.err
-	}
 	if r.off == len(r.data) {
 		r.off = 0
 		if r.timeouts {
@@ -282,6 +351,46 @@ var benchCorpora = sync.OnceValue(func() []benchCorpus {
 	}
 	r.Shuffle(len(mix), func(i, j int) { mix[i], mix[j] = mix[j], mix[i] })
 	return append(corpora, joinCorpus("mix", mix))
+})
+
+// worstCorpora are lines of 64 KiB each, of one thing again and again.
+var worstCorpora = sync.OnceValue(func() (corpora []benchCorpus) {
+	const size = 64 << 10
+	filled := func(begin, unit, end string) string {
+		n := (size - len(callBegin+begin+end+callEnd)) / len(unit)
+		return callBegin + begin + strings.Repeat(unit, n) + end + callEnd
+	}
+	var many strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&many, `,"%x":%s"`, i, `"`+strings.Repeat("a", 50))
+	}
+	for _, c := range []struct{ name, line string }{
+		{"escapes", filled(`,"params":["`, `\n`, `"]`)},
+		{"quotes", filled(`,"params":["`, `\"`, `"]`)},
+		{"hex escapes", filled(`,"params":["`, `\u00e9`, `"]`)},
+		{"surrogates", filled(`,"params":["`, `\ud83d\ude00`, `"]`)},
+		{"escapes apart", filled(`,"params":["`, `a\nbc\u00e9`, `"]`)},
+		{"two-byte runes", filled(`,"params":["`, "é", `"]`)},
+		{"four-byte runes", filled(`,"params":["`, "🙂", `"]`)},
+		{"runes apart", filled(`,"params":["`, "aébc中", `"]`)},
+		{"brackets", filled(`,"params":[`+nested(990), ","+nested(990), `]`)},
+		{"braces", filled(`,"params":[0`, `,`+strings.Repeat(`{"":`, 900)+`0`+strings.Repeat(`}`, 900), `]`)},
+		{"commas", filled(`,"params":[0`, `,0`, `]`)},
+		{"empty strings", filled(`,"params":[0`, `,""`, `]`)},
+		{"short strings", filled(`,"params":[0`, `,"ab"`, `]`)},
+		{"empty objects", filled(`,"params":[0`, `,{}`, `]`)},
+		{"literals", filled(`,"params":[0`, `,true,null`, `]`)},
+		{"numbers", filled(`,"params":[0`, `,-1.5e+3`, `]`)},
+		{"blanks", filled(`,"params":[0`, ` `, `]`)},
+		{"blanks apart", filled(`,"params":[0`, ` , 0`, `]`)},
+		{"1000 members", callBegin + many.String() + callEnd},
+		{"short members", filled(``, `,"a":1`, ``)},
+		{"names of escapes", filled(``, `,"\u0061\n\u0062":1`, ``)},
+		{"one name of escapes", filled(`,"`, `\u0061\n`, `":1`)},
+	} {
+		corpora = append(corpora, benchCorpus{c.name, []byte(c.line), 1})
+	}
+	return corpora
 })
 
 func drawMessages(r *rand.Rand, message func(*rand.Rand) []byte, size int) (lines [][]byte) {

@@ -516,7 +516,8 @@ func TestAStreamOfLongLinesKeepsItsBuffer(t *testing.T) {
 		{"of the limit's size", messageOf(defaultLine) + "\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pass := passRead(benchCorpus{data: []byte(strings.Repeat(tt.unit, 2))})
+			data := []byte(strings.Repeat(tt.unit, 2))
+			pass := passRead(benchCorpus{data: data}, &endlessReader{data: data})
 			require.NoError(t, pass())
 			assert.Zero(t, fewestAllocs(func() { require.NoError(t, pass()) }), "allocations in a pass")
 		})

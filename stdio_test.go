@@ -52,9 +52,10 @@ var stdioServers map[string]func() int
 
 func init() {
 	stdioServers = map[string]func() int{
-		"echo":   echoServer,
-		"linger": lingerServer,
-		"noisy":  noisyServer,
+		"echo":     echoServer,
+		"linger":   lingerServer,
+		"noisy":    noisyServer,
+		"a corpus": corpusServer,
 
 		"Stdio without a standard input":  func() int { return closedServer(os.Stdin) },
 		"Stdio without a standard output": func() int { return closedServer(os.Stdout) },
