@@ -68,7 +68,7 @@ type framer struct {
 	smallLines, smallBytes int   // since a line that was not small
 	err                    error // what r ended with, if it has
 	discarding             bool  // the line at start is over the limit, and was returned
-	line                   frame // the last one that next returned; text is good until out is taken
+	line                   frame // the last one that next returned; text is good until it is forwarded or next is called
 	offset                 int64 // of buf[start] in the stream
 	blank, read, discarded int64
 }
@@ -300,9 +300,10 @@ func isTimeout(err error) bool {
 	return false
 }
 
-// inject makes a line wait to be taken that did not come from r, which has ended.
-func (f *framer) inject(line []byte) {
-	f.buf = append(f.buf[:0], line...)
+// inject makes lines wait to be taken that did not come from r. It is for the end of
+// input, when nothing waits any more: the buffer may have no slack after it.
+func (f *framer) inject(lines []byte) {
+	f.buf = append(f.buf[:0], lines...)
 	n := len(f.buf)
 	f.out, f.outEnd, f.start, f.searched, f.end = 0, n, n, n, n
 }

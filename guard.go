@@ -69,7 +69,7 @@ type Guard struct {
 	answer    []byte // the last answer, kept for its memory
 	flood     flood
 	counts    Stats
-	events    []event // of the lines that wait, not yet in pending and own
+	events    []event // of the lines that wait, not yet in pending and serverCalls
 	err       error   // what Read returns from now on
 
 	closed  atomic.Bool
@@ -77,11 +77,11 @@ type Guard struct {
 	written atomic.Int64              // messages of the server's
 	wake    chan struct{}             // a Read that drains has to look again
 
-	mu      sync.Mutex
-	stats   Stats   // counts, as last published
-	pending ids.Set // the client's requests without a response
-	own     map[ids.Key]ownRequest
-	owned   int64 // requests of the server so far
+	mu          sync.Mutex
+	stats       Stats                  // counts, as last published
+	pending     ids.Set                // the client's requests without a response
+	serverCalls map[ids.Key]serverCall // the server's requests without a response
+	called      int64                  // requests of the server so far
 }
 
 // An event is what a line from the client means for who waits for whom.
@@ -90,9 +90,8 @@ type event struct {
 	key  ids.Key
 }
 
-// An ownRequest is a request that the server has sent to the client, which has
-// not responded yet.
-type ownRequest struct {
+// A serverCall is a request that the server has sent to the client.
+type serverCall struct {
 	id     []byte // as it was written
 	isPing bool
 	number int64
@@ -102,7 +101,7 @@ type ownRequest struct {
 type Stats struct {
 	Lines     int64 // lines read whole, and over-cap lines
 	Blank     int64 // lines that held nothing, or only a BOM, spaces, tabs and CRs
-	Forwarded int64 // lines handed on
+	Forwarded int64 // lines of the client's handed on
 	Rejected  int64 // lines dropped for a reason that a FrameError gives
 	Answered  int64 // error answers written
 	Withheld  int64 // answers that the flood rule held back: see Limits.Answers
@@ -125,13 +124,13 @@ func New(r io.Reader, w io.Writer, opts ...Option) *Guard {
 	}
 	cfg := newConfig(opts)
 	g := &Guard{
-		cfg:      cfg,
-		scan:     jsonscan.New(cfg.limits.Depth),
-		diverted: diversion{w: cfg.divert},
-		seeds:    ids.NewSeeds(),
-		flood:    flood{limit: cfg.limits.Answers},
-		wake:     make(chan struct{}, 1),
-		own:      make(map[ids.Key]ownRequest),
+		cfg:         cfg,
+		scan:        jsonscan.New(cfg.limits.Depth),
+		diverted:    diversion{w: cfg.divert},
+		seeds:       ids.NewSeeds(),
+		flood:       flood{limit: cfg.limits.Answers},
+		wake:        make(chan struct{}, 1),
+		serverCalls: make(map[ids.Key]serverCall),
 	}
 	g.src = source{g: g, r: r}
 	g.in = framer{r: &g.src, limit: cfg.limits.Line}
@@ -151,7 +150,9 @@ func New(r io.Reader, w io.Writer, opts ...Option) *Guard {
 // so) is returned once, and reading may go on. At [io.EOF] a last line without a
 // newline is judged as if it had one; at any other error but a timeout it is
 // dropped. A failure to write an answer ends Read with an error that wraps it,
-// since the client is gone. After Close, Read returns io.EOF.
+// since the client is gone. After Close, Read returns io.EOF. Where the guard's
+// Writer was asked for, io.EOF may be held back, and responses that the guard makes up
+// may come before it: see [Guard.Writer].
 //
 // Read returns 0, nil only for an empty p. It keeps no reference to p.
 func (g *Guard) Read(p []byte) (int, error) {
@@ -245,6 +246,7 @@ func (g *Guard) advance(want int) error {
 	for {
 		if g.rejecting {
 			g.rejecting = false
+			// For good, even if it is a timeout: that of a read alone is not.
 			if g.err = g.reject(); g.err != nil {
 				return g.err
 			}
@@ -347,7 +349,7 @@ func (g *Guard) calm() {
 	if g.flood.lines == 0 {
 		return
 	}
-	if g.flood.silent > 0 {
+	if g.flood.silent > 0 { // so there is a logger
 		g.cfg.logger.Warn("stdioguard: more bad lines were dropped",
 			slog.Int64("lines", g.flood.silent), slog.Int64("answers_withheld", g.flood.withheld))
 	}
@@ -427,8 +429,8 @@ func (g *Guard) track(r role) {
 	}
 }
 
-// publish makes the counts visible to Stats, and the requests that wait to be
-// taken to the Writer.
+// publish makes the counts visible to Stats, and to the Writer which requests the
+// server is about to have: it is called before their lines can be taken.
 func (g *Guard) publish() {
 	g.counts.Blank = g.in.blank
 	g.counts.Lines = g.in.blank + g.counts.Forwarded + g.counts.Rejected
@@ -446,7 +448,7 @@ func (g *Guard) publish() {
 		case cancellation:
 			g.pending.Remove(e.key)
 		case response:
-			delete(g.own, e.key)
+			delete(g.serverCalls, e.key)
 		}
 	}
 	g.events = g.events[:0]
@@ -463,9 +465,9 @@ func (g *Guard) serverSends(r role) {
 		return
 	}
 	g.mu.Lock()
-	if len(g.own) < g.cfg.limits.Pending {
-		g.owned++
-		g.own[key] = ownRequest{appendRepaired(make([]byte, 0, len(r.id)), r.id), r.kind == ping, g.owned}
+	if len(g.serverCalls) < g.cfg.limits.Pending {
+		g.called++
+		g.serverCalls[key] = serverCall{appendRepaired(make([]byte, 0, len(r.id)), r.id), r.kind == ping, g.called}
 	}
 	g.mu.Unlock()
 	g.wakeUp()
@@ -481,7 +483,7 @@ func (g *Guard) serverSent(r role) {
 	defer g.mu.Unlock()
 	switch r.kind {
 	case cancellation:
-		delete(g.own, key)
+		delete(g.serverCalls, key)
 	case response:
 		g.pending.Remove(key)
 		if g.pending.Len() == 0 {
@@ -518,7 +520,7 @@ func (g *Guard) drain() error {
 		look = t.C
 	}
 	for {
-		if done, err := g.drained(); done || err != nil {
+		if done, err := g.drained(); done {
 			return err
 		}
 		select {
@@ -536,8 +538,8 @@ func (g *Guard) drain() error {
 // hangUpInterval is how often a drain looks whether the client is still there.
 const hangUpInterval = 50 * time.Millisecond
 
-// drained reports whether the wait is over, or interrupted: then a line waits to
-// be taken.
+// drained reports whether the wait is over, and with what: nil where there are lines
+// for the server.
 func (g *Guard) drained() (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -547,19 +549,24 @@ func (g *Guard) drained() (bool, error) {
 	if err := g.out.failure(); err != nil {
 		return true, err
 	}
-	if len(g.own) == 0 {
-		return false, nil
+	return g.closeServerCalls(), nil
+}
+
+// closeServerCalls makes responses to the server's requests wait to be taken, and
+// reports whether there are any. The client will not respond any more, and a handler
+// that waits for it would never come to its own response. It needs g.mu.
+func (g *Guard) closeServerCalls() bool {
+	if len(g.serverCalls) == 0 {
+		return false
 	}
-	// The client will not respond any more. A handler that waits for it would
-	// never come to its own response.
-	open := slices.SortedFunc(maps.Values(g.own), func(a, b ownRequest) int { return cmp.Compare(a.number, b.number) })
-	clear(g.own)
+	open := slices.SortedFunc(maps.Values(g.serverCalls), func(a, b serverCall) int { return cmp.Compare(a.number, b.number) })
+	clear(g.serverCalls)
 	var lines []byte
 	for _, r := range open {
 		lines = appendClosed(lines, r.id, r.isPing)
 	}
 	g.in.inject(lines)
-	return true, nil
+	return true
 }
 
 // wakeUp makes a Read that drains look again.

@@ -144,19 +144,21 @@ func WithAnswers(a Answers) Option {
 // WithRecoveredIDs answers a line that is too long, too deep or not UTF-8 with
 // the line's own id instead of null, where the part before the fault holds an
 // id and a method. The caller of such a request then gets its error, and a
-// client that ends its session on a null id keeps it. Without the option the
-// guard says nothing about a line that it could not read whole.
+// client that ends its session on a null id keeps it. Without the option no id is
+// taken from a line that could not be read whole.
 func WithRecoveredIDs() Option { return func(c *config) { c.recover = true } }
 
 // WithAnyJSON forwards every line that is one JSON text within the limits:
 // batches, and values that are no JSON-RPC 2.0 message. For MCP 2025-03-26, the
-// one revision with batches, and for protocols that are not JSON-RPC.
+// one revision with batches, and for protocols that are not JSON-RPC. At the
+// end of input only requests are waited for that are JSON-RPC 2.0 messages themselves.
 func WithAnyJSON() Option { return func(c *config) { c.anyJSON = true } }
 
 // WithLogger writes one record per bad line to l, at level Warn: what
-// [FrameError] says, and the line's text quoted and cut at 120 bytes. After
-// [Limits].Answers records in a row the rest is summed up in one record, which
-// is written when a line is forwarded again or the input ends.
+// [FrameError] says, and the line's text, after a byte order mark and whitespace,
+// quoted and cut at 120 bytes. After [Limits].Answers records in a row, and where the
+// answer is withheld, the rest is summed up in one record, which is written when a line
+// is forwarded again or the input ends. A nil l logs nothing.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
 // WithRejectFunc calls f for every bad line, on the goroutine that reads from

@@ -134,7 +134,7 @@ func Run(ctx context.Context, serve func(context.Context) error, opts ...Option)
 type pipes struct {
 	stdin, stdout *os.File // what the variables held before
 	in, out       *os.File // what the server reads from and writes to
-	feed, drain   *os.File // the guard's ends of them
+	feed, tap     *os.File // the guard's ends of them
 
 	inputEnded  chan struct{}
 	inputErr    error                     // of the guard; good once inputEnded is closed
@@ -159,7 +159,7 @@ func newPipes(g *Guard) (*pipes, error) {
 	if p.in, p.feed, err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	if p.drain, p.out, err = os.Pipe(); err != nil {
+	if p.tap, p.out, err = os.Pipe(); err != nil {
 		p.in.Close()
 		p.feed.Close()
 		return nil, err
@@ -185,12 +185,12 @@ func (p *pipes) pumpInput(g *Guard) {
 // both pipes, so that the server learns of it.
 func (p *pipes) pumpOutput(w io.Writer) {
 	defer close(p.outputEnded)
-	defer p.drain.Close()
+	defer p.tap.Close()
 	buf := make([]byte, smallBuffer)
 	for last := maxLast; last > 0; {
 		over := p.finishing()
 		p.outputReads.Add(1)
-		n, err := p.drain.Read(buf)
+		n, err := p.tap.Read(buf)
 		p.outputReads.Add(1)
 		if _, err := w.Write(buf[:n]); err != nil {
 			p.feed.Close()
@@ -217,7 +217,7 @@ func (p *pipes) finishing() (over bool) {
 	if over = now.After(deadline); over {
 		deadline = now.Add(outputWait / 10) // a busy machine may take a while from here to the read
 	}
-	p.drain.SetReadDeadline(deadline)
+	p.tap.SetReadDeadline(deadline)
 	return over
 }
 
@@ -235,7 +235,7 @@ func (p *pipes) finish() {
 	p.out.Close()
 	end := time.Now().Add(outputWait)
 	p.outputEnd.Store(&end)
-	if p.drain.SetReadDeadline(end) == nil {
+	if p.tap.SetReadDeadline(end) == nil {
 		<-p.outputEnded
 		return
 	}
@@ -246,7 +246,7 @@ func (p *pipes) finish() {
 			return
 		}
 		if reads%2 == 1 && reads == p.outputReads.Load() {
-			p.drain.Close()
+			p.tap.Close()
 		}
 	}
 }
@@ -263,7 +263,7 @@ func await(event <-chan struct{}, most time.Duration) bool {
 
 func (p *pipes) close() {
 	os.Stdin, os.Stdout = p.stdin, p.stdout
-	for _, f := range []*os.File{p.in, p.out, p.feed, p.drain} {
+	for _, f := range []*os.File{p.in, p.out, p.feed, p.tap} {
 		f.Close()
 	}
 }

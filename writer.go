@@ -336,7 +336,7 @@ func (w *writer) account(b []byte, m message, written bool) {
 		return
 	}
 	w.eachElement(b[m.from:], func(element []byte, members *jsonscan.Members) bool {
-		if isMessage(members, element) {
+		if isVersioned(members, element) {
 			tell(w.g, roleOf(members, element))
 		}
 		return true
@@ -363,7 +363,7 @@ func appendRepaired(dst, text []byte) []byte {
 // has just read, and whether it is a message.
 func (w *writer) classify(text []byte) (message, bool) {
 	m := message{repair: w.scan.Repair}
-	if isMessage(&w.scan.Members, text) {
+	if isVersioned(&w.scan.Members, text) {
 		m.role = roleOf(&w.scan.Members, text)
 		return m, true
 	}
@@ -372,13 +372,13 @@ func (w *writer) classify(text []byte) (message, bool) {
 	}
 	m.kind = batch
 	return m, w.g.cfg.anyJSON || w.eachElement(text, func(element []byte, members *jsonscan.Members) bool {
-		return isMessage(members, element)
+		return isVersioned(members, element)
 	})
 }
 
-// isMessage reports whether the value that text begins with is an object that says
+// isVersioned reports whether the value that text begins with is an object that says
 // of itself that it is JSON-RPC 2.0. More is not asked of a server.
-func isMessage(m *jsonscan.Members, text []byte) bool {
+func isVersioned(m *jsonscan.Members, text []byte) bool {
 	return text[0] == '{' && isVersion(member(m, text, nameJSONRPC))
 }
 
