@@ -180,7 +180,9 @@ type settleRow struct {
 	in    string
 	out   []string
 	waits bool
-	opts  []stdioguard.Option
+
+	anyJSON bool
+	opts    []stdioguard.Option
 }
 
 var settleRows = []settleRow{
@@ -235,10 +237,10 @@ var settleRows = []settleRow{
 	{name: "a request named like the cancellation cancels nothing", in: lines(request("1"), `{"jsonrpc":"2.0","id":2,"method":"notifications/cancelled","params":{"requestId":1}}`), out: []string{response("2")}, waits: true},
 	{name: "the server cancels: that is about its own requests", in: lines(request("1")), out: []string{cancelled("1")}, waits: true},
 	{name: "the client's response is about the server's own requests", in: lines(request("1"), response("1")), waits: true},
-	{name: "with any JSON, a request is waited for", in: lines(request("1")), waits: true, opts: []stdioguard.Option{stdioguard.WithAnyJSON()}},
-	{name: "with any JSON, a response ends the wait", in: lines(request("1")), out: []string{response("1")}, opts: []stdioguard.Option{stdioguard.WithAnyJSON()}},
-	{name: "with any JSON, the members of a batch are not waited for", in: lines("[" + request("1") + "," + request("2") + "]"), opts: []stdioguard.Option{stdioguard.WithAnyJSON()}},
-	{name: "with any JSON, other values are not waited for", in: lines("7", "{}", `{"id":1}`), opts: []stdioguard.Option{stdioguard.WithAnyJSON()}},
+	{name: "with any JSON, a request is waited for", in: lines(request("1")), waits: true, anyJSON: true},
+	{name: "with any JSON, a response ends the wait", in: lines(request("1")), out: []string{response("1")}, anyJSON: true},
+	{name: "with any JSON, the members of a batch are not waited for", in: lines("[" + request("1") + "," + request("2") + "]"), anyJSON: true},
+	{name: "with any JSON, other values are not waited for", in: lines("7", "{}", `{"id":1}`), anyJSON: true},
 	{name: "with a negative Pending nothing is waited for", in: lines(request("1")), opts: pendingLimit(-1)},
 	{name: "past Pending requests are not waited for", in: lines(request("1"), request("2"), request("3")), out: []string{response("1"), response("2")}, opts: pendingLimit(2)},
 	{name: "up to Pending they are", in: lines(request("1"), request("2"), request("3")), out: []string{response("1"), response("3")}, opts: pendingLimit(2), waits: true},
@@ -249,6 +251,13 @@ var settleRows = []settleRow{
 	{name: "an id twice counts once", in: lines(request("1"), request("1"), request("2")), out: []string{response("1")}, opts: pendingLimit(2), waits: true},
 }
 
+func (row settleRow) options() []stdioguard.Option {
+	if row.anyJSON {
+		return append(row.opts, stdioguard.WithAnyJSON())
+	}
+	return row.opts
+}
+
 func pendingLimit(n int) []stdioguard.Option {
 	return []stdioguard.Option{stdioguard.WithLimits(stdioguard.Limits{Pending: n})}
 }
@@ -257,7 +266,7 @@ func pendingLimit(n int) []stdioguard.Option {
 func (row settleRow) check(t *testing.T) {
 	t.Helper()
 	var handed string
-	ref := judgeSlowly(t, []byte(row.in), drawn{anyJSON: strings.HasPrefix(row.name, "with any JSON")})
+	ref := judgeSlowly(t, []byte(row.in), drawn{anyJSON: row.anyJSON})
 	handed, _, _ = ref.upTo(theWholeInput)
 	finish := func(t *testing.T, s *session) {
 		t.Helper()
@@ -272,7 +281,7 @@ func (row settleRow) check(t *testing.T) {
 	}
 	inBubble(t, row.name+"/written before the end", func(t *testing.T, how reading) {
 		r := steps(row.in)
-		s := newSession(t, r, row.opts...)
+		s := newSession(t, r, row.options()...)
 		r.steps = append(r.steps, func() {
 			for _, line := range row.out {
 				_, err := s.guard.Writer().Write([]byte(line + "\n"))
@@ -283,7 +292,7 @@ func (row settleRow) check(t *testing.T) {
 		finish(t, s)
 	})
 	inBubble(t, row.name+"/written while Read waits", func(t *testing.T, how reading) {
-		s := newSession(t, strings.NewReader(row.in), row.opts...)
+		s := newSession(t, strings.NewReader(row.in), row.options()...)
 		s.start(how)
 		if len(row.out) > 0 {
 			s.write(row.out...)

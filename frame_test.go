@@ -266,7 +266,7 @@ func answerLimit(n int) drawn { return drawn{limits: stdioguard.Limits{Answers: 
 
 // messageOf returns a notification of exactly n bytes.
 func messageOf(n int) string {
-	const head, tail = `{"jsonrpc":"2.0","method":"m","params":"`, `"}`
+	const head, tail = `{"jsonrpc":"2.0","method":"m","params":["`, `"]}`
 	return head + strings.Repeat("a", n-len(head)-len(tail)) + tail
 }
 

@@ -97,7 +97,7 @@ var attacks = []attack{
 		stats: func(n int, size int64) stdioguard.Stats { return stdioguard.Stats{Lines: int64(n), Blank: int64(n)} },
 	},
 	{
-		name: "a line of the limit's size, byte by byte", once: true, small: 64, piece: inOneLine(callBegin+`,"params":"`, strings.Repeat("a", kib), `"`+callEnd),
+		name: "a line of the limit's size, byte by byte", once: true, small: 64, piece: inOneLine(callBegin+`,"params":["`, strings.Repeat("a", kib), `"]`+callEnd),
 		wrap: iotest.OneByteReader,
 		opts: func(size int) []stdioguard.Option { return longest(size - 1)(size) }, held: mib + atRest, allocated: 2*mib + atRest,
 		stats: func(_ int, size int64) stdioguard.Stats { return stdioguard.Stats{Lines: 1, Forwarded: 1, Pending: 1} },
@@ -167,9 +167,9 @@ var attacks = []attack{
 		piece: func(b []byte, i, n int) []byte {
 			switch i % 260 {
 			case 0:
-				return append(append(b, callBegin...), `,"params":"`...)
+				return append(append(b, callBegin...), `,"params":["`...)
 			case 258:
-				return append(append(b, '"'), callEnd...)
+				return append(append(b, `"]`...), callEnd...)
 			case 259:
 				return append(b, smallLines...)
 			}
@@ -490,7 +490,7 @@ func TestAHundredSmallLinesGiveTheBufferBack(t *testing.T) {
 	look := func(live *int64) io.Reader {
 		return iotest.OneByteReader(steps(func() { *live, _ = heap(); *live -= idle }))
 	}
-	begin, end := callBegin+`,"params":"`, `"`+callEnd
+	begin, end := callBegin+`,"params":["`, `"]`+callEnd
 	long := &endless{n: defaultLine - len(begin) - len(end) + 1, atEnd: func() {}, started: true}
 	g := stdioguard.New(io.MultiReader(
 		strings.NewReader(begin), long, strings.NewReader(end), look(&largest),
@@ -541,7 +541,7 @@ func TestAttacksTakeBoundedMemoryOfAProcess(t *testing.T) {
 	}
 	lineOfTheLimit := attack{
 		name: "a line of the default limit", small: 64,
-		piece: inOneLine(callBegin+`,"params":"`, strings.Repeat("a", 16*kib), `"`+callEnd),
+		piece: inOneLine(callBegin+`,"params":["`, strings.Repeat("a", 16*kib), `"]`+callEnd),
 	}
 	for _, tt := range []struct {
 		attack *attack

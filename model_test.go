@@ -527,6 +527,7 @@ func (h hangUp) takes(before, n int) int {
 // A plan is a setting as the fuzzer draws it. The zero plan is the usual one.
 type plan struct{ flags, line, depth, answers, pending, held, drain, hangUp uint8 }
 
+// A plan's flags are optRecovered, optAnyJSON and optNoWriter, as in draw, and these.
 const (
 	optLate = 1 << (iota + 3)
 	optOmit
@@ -1227,9 +1228,16 @@ func FuzzModel(f *testing.F) {
 		for i := range acts {
 			acts[i] = byte(r.Uint32())
 		}
-		add(plan{some() &^ optNoWriter, some(), some(), some(), some(), some(), some(), some()}, acts)
+		add(plan{
+			flags: some() &^ optNoWriter, line: some(), depth: some(), answers: some(),
+			pending: some(), held: some(), drain: some(), hangUp: some(),
+		}, acts)
 	}
 	f.Fuzz(func(t *testing.T, flags, line, depth, answers, pending, held, drain, hangUp uint8, acts []byte) {
-		inModel(t, plan{flags, line, depth, answers, pending, held, drain, hangUp}.setting(), actsOf(acts))
+		p := plan{
+			flags: flags, line: line, depth: depth, answers: answers,
+			pending: pending, held: held, drain: drain, hangUp: hangUp,
+		}
+		inModel(t, p.setting(), actsOf(acts))
 	})
 }
