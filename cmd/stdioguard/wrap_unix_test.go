@@ -3,11 +3,14 @@
 package main
 
 import (
+	"flag"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -133,9 +136,12 @@ func TestAShellSaysWhatToDo(t *testing.T) {
 	usage(&help, new(config).flags())
 	c := setup{args: []string{}, shell: `"$0"; echo "status $?"`}.start(t)
 	c.ends(0, "status 2\n", "stdioguard: no command to run\n\n"+help.String())
-	for name := range strings.FieldsSeq("line depth answers recover-ids any-json answer-limit pending held drain grace log") {
-		require.Contains(t, help.String(), "  -"+name)
-	}
+	manual, err := os.ReadFile("main.go")
+	require.NoError(t, err)
+	new(config).flags().VisitAll(func(f *flag.Flag) {
+		assert.Contains(t, help.String(), "  -"+f.Name)
+		assert.Contains(t, string(manual), "\n//\t-"+f.Name+" ")
+	})
 }
 
 // A client may take its time: what the server wrote before it exited is passed on, also
