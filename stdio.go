@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync/atomic"
 	"time"
 
+	"github.com/stdioguard/stdioguard/internal/outpipe"
 	"github.com/stdioguard/stdioguard/internal/stdfd"
 )
 
@@ -136,25 +136,17 @@ type pipes struct {
 	in, out       *os.File // what the server reads from and writes to
 	feed, tap     *os.File // the guard's ends of them
 
-	inputEnded  chan struct{}
-	inputErr    error                     // of the guard; good once inputEnded is closed
-	outputEnd   atomic.Pointer[time.Time] // when a child that holds the pipe is no longer waited for
-	outputReads atomic.Int64              // reads begun and ended: odd while one is under way
-	outputEnded chan struct{}
+	inputEnded chan struct{}
+	inputErr   error           // of the guard; good once inputEnded is closed
+	output     *outpipe.Output // of tap
 }
 
-const (
-	// outputWait bounds the wait for the end of a pipe that a child may hold, and
-	// maxLast what is taken from such a pipe after that.
-	outputWait = time.Second
-	maxLast    = 1 << 20
-	// handOver is what a server has to take its last lines after the drain time, and
-	// to end by itself after its input has.
-	handOver = 250 * time.Millisecond
-)
+// handOver is what a server has to take its last lines after the drain time, and to
+// end by itself after its input has.
+const handOver = 250 * time.Millisecond
 
 func newPipes(g *Guard) (*pipes, error) {
-	p := &pipes{stdin: os.Stdin, stdout: os.Stdout, inputEnded: make(chan struct{}), outputEnded: make(chan struct{})}
+	p := &pipes{stdin: os.Stdin, stdout: os.Stdout, inputEnded: make(chan struct{})}
 	var err error
 	if p.in, p.feed, err = os.Pipe(); err != nil {
 		return nil, err
@@ -164,10 +156,11 @@ func newPipes(g *Guard) (*pipes, error) {
 		p.feed.Close()
 		return nil, err
 	}
+	p.output = outpipe.New(p.tap)
 	os.Stdin, os.Stdout = p.in, p.out
 	out := g.Writer() // before a line is read, so that every request is known
 	go p.pumpInput(g)
-	go p.pumpOutput(out)
+	go p.passOutput(out)
 	return p, nil
 }
 
@@ -181,44 +174,12 @@ func (p *pipes) pumpInput(g *Guard) {
 	}
 }
 
-// pumpOutput takes what the server writes. When the client has hung up it closes
-// both pipes, so that the server learns of it.
-func (p *pipes) pumpOutput(w io.Writer) {
-	defer close(p.outputEnded)
-	defer p.tap.Close()
-	buf := make([]byte, smallBuffer)
-	for last := maxLast; last > 0; {
-		over := p.finishing()
-		p.outputReads.Add(1)
-		n, err := p.tap.Read(buf)
-		p.outputReads.Add(1)
-		if _, err := w.Write(buf[:n]); err != nil {
-			p.feed.Close()
-			return
-		}
-		if err != nil {
-			return
-		}
-		if over {
-			last -= n
-		}
+// passOutput takes what the server writes. When the client has hung up it ends the
+// server's input too.
+func (p *pipes) passOutput(w io.Writer) {
+	if p.output.Copy(w) != nil {
+		p.feed.Close()
 	}
-}
-
-// finishing bounds the next read, once the server has closed its end of the pipe. It
-// reports whether outputWait is over, and only what is in the pipe is to be taken.
-func (p *pipes) finishing() (over bool) {
-	end := p.outputEnd.Load()
-	if end == nil {
-		return false
-	}
-	now := time.Now()
-	deadline := *end
-	if over = now.After(deadline); over {
-		deadline = now.Add(outputWait / 10) // a busy machine may take a while from here to the read
-	}
-	p.tap.SetReadDeadline(deadline)
-	return over
 }
 
 // awaitInputEnd waits for the end of an input that is to end within the drain time.
@@ -229,26 +190,11 @@ func (p *pipes) awaitInputEnd(drain time.Duration) {
 	}
 }
 
-// finish waits until what the server wrote is passed on, however slowly the client
-// takes it.
+// finish waits until what the server wrote is passed on.
 func (p *pipes) finish() {
 	p.out.Close()
-	end := time.Now().Add(outputWait)
-	p.outputEnd.Store(&end)
-	if p.tap.SetReadDeadline(end) == nil {
-		<-p.outputEnded
-		return
-	}
-	// Windows has no deadlines for a pipe, but to close one ends a read.
-	for wait := outputWait; ; wait = outputWait / 100 {
-		reads := p.outputReads.Load()
-		if await(p.outputEnded, wait) {
-			return
-		}
-		if reads%2 == 1 && reads == p.outputReads.Load() {
-			p.tap.Close()
-		}
-	}
+	p.output.Finish()
+	<-p.output.Ended()
 }
 
 // await waits for an event, but not for ever, and reports whether it came.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stdioguard/stdioguard"
+	"github.com/stdioguard/stdioguard/internal/outpipe"
 )
 
 // wrap runs a command behind a guard.
@@ -93,20 +92,16 @@ type session struct {
 	signals     <-chan os.Signal
 	inputClosed <-chan struct{} // the client has closed its end; nil where that cannot be seen
 
-	feed      feed
-	input     pump                      // to the server
-	output    pump                      // to the client
-	outputEnd atomic.Pointer[time.Time] // until when more output is waited for, once the server has exited
-	moved     int64                     // of the client's input, in whatever way, and when it was seen
-	movedAt   time.Time
-	asked     bool // a signal has asked for the end
-	hurry     bool // another has: go on to the next step at once
-}
-
-// A pump is a direction, and how it ended.
-type pump struct {
-	ended chan struct{}
-	err   error // good once ended is closed
+	feed  feed
+	input struct { // to the server
+		ended chan struct{}
+		err   error // good once ended is closed
+	}
+	output  *outpipe.Output // to the client
+	moved   int64           // of the client's input, in whatever way, and when it was seen
+	movedAt time.Time
+	asked   bool // a signal has asked for the end
+	hurry   bool // another has: go on to the next step at once
 }
 
 // An ending is what made a session end.
@@ -123,10 +118,10 @@ const (
 func (s *session) run() ending {
 	s.feed.pipe = s.server.stdin
 	s.input.ended = make(chan struct{})
-	s.output.ended = make(chan struct{})
+	s.output = outpipe.New(s.server.stdout)
 	out := s.guard.Writer() // before a line is read, so that every request is known
 	go s.pumpInput()
-	go s.pumpOutput(out)
+	go s.output.Copy(out)
 	e := s.serve()
 	s.shutDown()
 	s.finish()
@@ -138,54 +133,6 @@ func (s *session) pumpInput() {
 	_, s.input.err = s.guard.WriteTo(&s.feed)
 }
 
-// pumpOutput takes what the server writes until it, and each process that has its
-// output, has closed it. When the client has hung up, the server learns of it.
-func (s *session) pumpOutput(out io.Writer) {
-	defer close(s.output.ended)
-	defer s.server.stdout.Close()
-	buf := make([]byte, 64<<10)
-	for last := maxLast; last > 0; {
-		over := s.finishing()
-		n, err := s.server.stdout.Read(buf)
-		if _, err := out.Write(buf[:n]); err != nil {
-			s.output.err = err
-			return
-		}
-		if err != nil {
-			if err != io.EOF && !errors.Is(err, os.ErrDeadlineExceeded) {
-				s.output.err = err
-			}
-			return
-		}
-		if over {
-			last -= n
-		}
-	}
-}
-
-// finishing bounds the next read, once the server has exited. It reports whether
-// outputWait is over, and only what is in the pipe is to be taken.
-func (s *session) finishing() (over bool) {
-	end := s.outputEnd.Load()
-	if end == nil {
-		return false
-	}
-	now := time.Now()
-	deadline := *end
-	if over = now.After(deadline); over {
-		deadline = now.Add(outputWait / 10) // a busy machine may take a while from here to the read
-	}
-	s.server.stdout.SetReadDeadline(deadline)
-	return over
-}
-
-const (
-	// outputWait bounds the wait for an output that another process may hold once the
-	// server has exited, and maxLast what is taken from it after that: a full pipe.
-	outputWait = time.Second
-	maxLast    = 1 << 20
-)
-
 // serve waits for the end of the session, whoever brings it about.
 func (s *session) serve() ending {
 	inputClosed := s.inputClosed
@@ -194,8 +141,8 @@ func (s *session) serve() ending {
 		select {
 		case <-s.input.ended:
 			return s.inputEnding()
-		case <-s.output.ended:
-			if s.output.err != nil {
+		case <-s.output.Ended():
+			if s.output.Err() != nil {
 				return byHangUp
 			}
 			return s.serverEnding()
@@ -283,17 +230,10 @@ func (s *session) exitsInTime() bool {
 // takes it, or until a signal comes that is not the first: that one may have been what
 // ended the server.
 func (s *session) finish() {
-	end := time.Now().Add(outputWait)
-	s.outputEnd.Store(&end)
-	var late <-chan time.Time
-	if s.server.stdout.SetReadDeadline(end) != nil {
-		late = time.After(outputWait) // Windows has no deadlines for a pipe
-	}
+	s.output.Finish()
 	for {
 		select {
-		case <-s.output.ended:
-			return
-		case <-late:
+		case <-s.output.Ended():
 			return
 		case <-s.signals:
 			if s.asked {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stdioguard/stdioguard/internal/outpipe"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -247,7 +248,7 @@ func TestAProcessThatHoldsTheOutput(t *testing.T) {
 		}
 		c := setup{command: serve("tools"), unread: true}.start(t)
 		c.send(request(1, "hold and exit"))
-		time.Sleep(outputWait * 3 / 2) // how late the client is; were it earlier, less would be shown
+		time.Sleep(outpipe.Wait * 3 / 2) // how late the client is; were it earlier, less would be shown
 		c.read(c.outEnd, &c.out)
 		c.exits(7)
 		c.await(c.ended[1], "somebody holds the output open")

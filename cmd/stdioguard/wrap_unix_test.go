@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stdioguard/stdioguard/internal/outpipe"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -159,9 +160,9 @@ func TestTheClientReadsLate(t *testing.T) {
 			t.Parallel()
 			c := setup{flags: strings.Fields("-log info"), command: serve("burst"), unread: true}.start(t)
 			c.awaitsUntil(&c.log, func(log string) bool { return strings.Contains(log, "has started") })
-			time.Sleep(outputWait / 2) // no event says that the server has exited
+			time.Sleep(outpipe.Wait / 2) // no event says that the server has exited
 			tt.before(c)
-			time.Sleep(outputWait) // nor that the command is past its wait
+			time.Sleep(outpipe.Wait) // nor that the command is past its wait
 			c.read(c.outEnd, &c.out)
 			c.exits(3)
 			for _, ended := range c.ended {
