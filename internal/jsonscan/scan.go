@@ -520,13 +520,15 @@ multibyte:
 		goto more
 	}
 	state = inString
-	status = UTF8
-	if i+n == end {
+	switch {
+	case i+n == end:
 		status = Truncated // from the first byte of the rune on
-	} else if s.Lenient {
+	case s.Lenient:
 		s.Repair = true
 		i++
 		goto str
+	default:
+		status = UTF8
 	}
 	goto stop
 

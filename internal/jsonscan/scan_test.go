@@ -432,6 +432,37 @@ func TestScanKnowsUTF8(t *testing.T) {
 	}
 }
 
+// What is not UTF-8 is passed over and said so; a later fault is what it is.
+func TestALenientScanPassesOverWhatIsNotUTF8(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		status     Status
+		offset     int
+		repair     bool
+	}{
+		{"nothing to repair", `["é"]`, Valid, 6, false},
+		{"a byte", "[\"\xff\"]", Valid, 5, true},
+		{"a rune cut short", "[\"\xe4\xb8\"]", Valid, 6, true},
+		{"in a name", "{\"\xff\":1}", Valid, 7, true},
+		{"before a control character", "\"\xff\x01\"", Syntax, 2, true},
+		{"before an unknown escape", "\"\xff\\q\"", Syntax, 3, true},
+		{"in a string before what is no value", "[\"\xff\"x]", Syntax, 4, true},
+		{"before a number that goes on after a zero", "[\"\xff\",01]", Syntax, 6, true},
+		{"before a level too deep", "[\"\xff\",[", TooDeep, 5, true},
+		{"before the text breaks off", "[\"\xff\",", Truncated, 5, true},
+		{"a rune that may go on", "[\"\xe4\xb8", Truncated, 2, false},
+		{"outside a string", "[\xff]", Syntax, 1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := New(1)
+			s.Lenient = true
+			assert.Equal(t, tt.status, s.Value(lineOf(tt.text), messageNames))
+			assert.Equal(t, tt.offset, s.Offset())
+			assert.Equal(t, tt.repair, s.Repair)
+		})
+	}
+}
+
 // checkUTF8 scans a string that holds the three, and the same as a name. The
 // fault is the first byte of the first sequence that utf8.DecodeRune refuses.
 func checkUTF8(t *testing.T, before, middle, after string) {
