@@ -548,17 +548,17 @@ minus:
 	goto stop
 
 integer:
+	state = inInteger
 	for i <= words {
 		n = digits(b.word(i))
 		i += n
 		if n < 8 {
-			break
+			goto integerEnd
 		}
 	}
 	for isDigit(b.at(i)) {
 		i++
 	}
-	state = inInteger
 	goto integerEnd
 zero:
 	state = afterZero
