@@ -60,7 +60,8 @@ func NewNames(names ...string) *Names {
 // An opening is what many texts begin with, and where the machine stands behind it.
 type opening struct {
 	words   [openingSize / 8]uint64
-	machine Scanner
+	machine machine
+	open    int // the object, as a Scanner notes it
 }
 
 const openingSize = 16
@@ -74,7 +75,7 @@ func (ns *Names) WithOpening(text string) *Names {
 		panic(fmt.Sprintf("jsonscan: opening %q, want a member of %d bytes with its bracket", text, openingSize))
 	}
 	with := *ns
-	with.opening = &opening{machine: *s}
+	with.opening = &opening{machine: s.machine, open: s.open[1]}
 	for i := range with.opening.words {
 		with.opening.words[i] = binary.LittleEndian.Uint64([]byte(text[8*i:]))
 	}

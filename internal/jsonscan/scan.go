@@ -57,13 +57,17 @@ type Scanner struct {
 	// at 0 stands for the outside, which is neither: it is never read.
 	open []int
 
-	// The machine between two calls of run.
-	state state
+	machine
+}
+
+// A machine is what is kept between two calls of run.
+type machine struct {
 	pos   int // the next byte to look at; after a scan, see Offset
 	depth int
+	name  int // where the name of the last member begins
+	value int // where the value of the member at depth one begins: at whitespace, perhaps
+	state state
 	key   bool // the string being read is a member's name
-	name  int  // where the name of the last member begins
-	value int  // where the value of the member at depth one begins: at whitespace, perhaps
 	which match
 }
 
@@ -106,11 +110,10 @@ func (s *Scanner) Value(b []byte, names *Names) Status {
 	s.names = names
 	s.Members.reset()
 	s.Repair = false
-	s.state, s.pos, s.depth, s.which = beforeValue, 0, 0, none
-	if names.opening.begins(b) {
-		m := &names.opening.machine
-		s.state, s.pos, s.depth, s.which, s.value = m.state, m.pos, m.depth, m.which, m.value
-		s.open[1] = m.open[1]
+	s.machine = machine{which: none}
+	if o := names.opening; o.begins(b) {
+		s.machine = o.machine
+		s.open[1] = o.open
 	}
 	return s.run(b)
 }
