@@ -166,10 +166,8 @@ func isInteger(value []byte) bool {
 	if value[0] == '-' {
 		digits, most = value[1:], "9223372036854775808"
 	}
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return false
-		}
+	if !jsonscan.AreDigits(digits) {
+		return false
 	}
 	return len(digits) < len(most) || len(digits) == len(most) && string(digits) <= most
 }

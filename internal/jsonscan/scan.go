@@ -17,6 +17,7 @@
 package jsonscan
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 )
@@ -783,6 +784,19 @@ func notPlain(w uint64) uint64 {
 func digits(w uint64) int {
 	x := w ^ '0'*ones
 	return bits.TrailingZeros64((x&^highs+(0x80-10)*ones|x)&highs) >> 3
+}
+
+// AreDigits reports whether b is all digits.
+func AreDigits(b []byte) bool {
+	if len(b) <= 8 && cap(b) >= 8 {
+		return digits(binary.LittleEndian.Uint64(b[:8])) >= len(b)
+	}
+	for _, c := range b {
+		if !isDigit(c) {
+			return false
+		}
+	}
+	return true
 }
 
 const utf8Lead = 0x80

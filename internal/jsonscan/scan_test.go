@@ -1011,3 +1011,22 @@ func plainFault(text string) int {
 	s.Value(lineOf(text[:n+1]), messageNames)
 	return s.Offset()
 }
+
+func TestAreDigits(t *testing.T) {
+	for size := range 20 {
+		for _, behind := range []string{"", "7", "x", "77777777", "xxxxxxxx"} {
+			b := []byte(strings.Repeat("0918273645", 2)[:size] + behind)
+			for _, value := range [][]byte{b[:size], b[:size:size]} {
+				assert.True(t, AreDigits(value), "%q before %q", value, behind)
+				for at := range size {
+					digit := b[at]
+					for c := range 256 {
+						b[at] = byte(c)
+						assert.Equal(t, '0' <= c && c <= '9', AreDigits(value), "%q before %q", value, behind)
+					}
+					b[at] = digit
+				}
+			}
+		}
+	}
+}
